@@ -1,1 +1,10 @@
-//! hwgate
+//! hwgate: a gateway between hardware, scripts and log files.
+#![forbid(unsafe_code)]
+
+pub mod config;
+pub mod error;
+pub mod journal;
+pub mod wire;
+
+pub use error::{Error, Kind, Result};
+pub use wire::Level;

@@ -1,0 +1,176 @@
+//! The settings: what they are, their defaults, and how TOML becomes them.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::wire::Level;
+
+/// All settings of a gateway, checked, with absolute paths.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// The file the settings came from; none when only defaults apply.
+    pub file: Option<PathBuf>,
+    /// `[gateway]`
+    pub gateway: Gateway,
+    /// `[endpoints]`
+    pub endpoints: Endpoints,
+    /// `[intake]`
+    pub intake: Intake,
+    /// `[journal]`
+    pub journal: JournalConfig,
+    /// `[[log]]`, at least one.
+    pub logs: Vec<LogConfig>,
+    /// `[security]`
+    pub security: Security,
+}
+
+/// `[gateway]`
+#[derive(Clone, Debug, PartialEq)]
+pub struct Gateway {
+    /// What `hello` calls this gateway. Default: the host name.
+    pub name: String,
+    /// Where log files go. Default: `logs`.
+    pub log_dir: PathBuf,
+    /// Where sounds are taken from. Default: `sounds`.
+    pub audio_dir: PathBuf,
+    /// The file for the gateway's own log; none means stderr.
+    pub diagnostics: Option<PathBuf>,
+    /// The least level of the gateway's own log. Default: `info`.
+    pub diagnostics_level: Level,
+}
+
+/// `[endpoints]`: each is a ZeroMQ endpoint, or `None` for `"off"`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Endpoints {
+    /// ROUTER for JSON-RPC. Default: `tcp://127.0.0.1:10003`.
+    pub commands: Option<String>,
+    /// PULL for plain logs. Default: `tcp://127.0.0.1:10000`.
+    pub logs: Option<String>,
+    /// What `hello` tells clients instead of the bound host, for gateways behind a translation.
+    pub advertise: Option<String>,
+}
+
+/// `[intake]`: what plain clients may send.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Intake {
+    /// The encoding of plain messages where it is none of those the text rule finds by itself.
+    pub encoding: Option<&'static encoding_rs::Encoding>,
+    /// The longest text taken, in bytes. Default 1 MiB. Longer messages are dropped and counted.
+    pub max_text: usize,
+    /// The longest frame libzmq takes, in bytes. Default 16 MiB. Beyond it the peer is cut.
+    pub max_message: usize,
+    /// Messages that libzmq may hold for the gateway for each peer. Default 30,000.
+    pub receive_hwm: i32,
+}
+
+/// `[journal]`
+#[derive(Clone, Debug, PartialEq)]
+pub struct JournalConfig {
+    /// Journal, positions and lock. Default: `journal`.
+    pub dir: PathBuf,
+    /// When a record counts as taken. Default: `written`.
+    pub durability: Durability,
+    /// The most the segments may take together, in bytes. Default 1 GiB, at least 1 MiB.
+    pub max_bytes: u64,
+    /// How long segments are kept. Default 7 days.
+    pub max_age: Duration,
+}
+
+/// When a record counts as taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Durability {
+    /// After `write` returned: it outlives the process.
+    #[default]
+    Written,
+    /// After `fsync` returned: it outlives the power.
+    Fsynced,
+}
+
+/// `[[log]]`: one set of files.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LogConfig {
+    /// The path below `log_dir`, with `{source}` `{host}` `{level}` `{date}`.
+    pub path: String,
+    /// How a record is written.
+    pub format: Format,
+    /// UTC or local time in stamps, `{date}` and day changes.
+    pub zone: Zone,
+    /// What ends a line: `\n` or `\r\n`. Default: that of the platform.
+    pub eol: Eol,
+    /// Whether new files begin with a UTF-8 byte order mark. Default: on for Windows.
+    pub bom: bool,
+    /// The least level written. Default: `trace`.
+    pub level: Level,
+    /// Sources written, each a name or a pattern with `*`; empty means all.
+    pub source: Vec<String>,
+    /// When files are changed and old ones removed; none means never.
+    pub rotate: Option<Rotate>,
+}
+
+/// How a record is written to a file.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Format {
+    /// `2026-11-30T23:04:02.123456Z WARN  kiosk-7/updater[4242] text {"k":"v"}`
+    #[default]
+    Text,
+    /// One JSON object a line.
+    Json,
+    /// `ts=… level=… text="…"`
+    Logfmt,
+    /// A pattern with `{time}` `{level}` `{source}` `{host}` `{pid}` `{text}` `{fields}` `{received}` …
+    Template(String),
+}
+
+/// The time zone of stamps and day changes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Zone {
+    /// `Z`
+    #[default]
+    Utc,
+    /// The machine's zone, with its offset in each stamp.
+    Local,
+}
+
+/// What ends a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Eol {
+    /// `\n`
+    Lf,
+    /// `\r\n`
+    CrLf,
+}
+
+/// `rotate` of a `[[log]]`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Rotate {
+    /// A file is closed before it would grow beyond this many bytes.
+    pub size: Option<u64>,
+    /// A file is closed when the hour or day of `received` changes.
+    pub every: Option<Every>,
+    /// How many closed files are kept.
+    pub keep_files: Option<u32>,
+    /// How many days closed files are kept.
+    pub keep_days: Option<u32>,
+    /// How many bytes closed files may take together.
+    pub keep_bytes: Option<u64>,
+    /// Whether closed files are compressed with gzip.
+    pub compress: bool,
+}
+
+/// How often a file is changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Every {
+    /// At each full hour.
+    Hour,
+    /// At midnight of the sink's zone.
+    Day,
+}
+
+/// `[security]`
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Security {
+    /// Listen beyond loopback without keys. A warning at each start.
+    pub allow_insecure: bool,
+    /// Take peers that speak ZMTP 1 or 2, which cannot prove that they speak ZeroMQ at all.
+    pub allow_old_zmtp: bool,
+}

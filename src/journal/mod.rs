@@ -1,0 +1,1 @@
+//! The durable append-only log of record batches, used by the server and by clients' spools.
