@@ -20,6 +20,7 @@ use encoding_rs::Encoding;
 use rmp::Marker;
 use rmp::encode::{self, ByteBuf};
 
+use super::msgpack::{DecodeError, Input};
 use super::{Level, TextRule};
 
 /// The number of elements this version writes.
@@ -45,28 +46,6 @@ pub struct Record<'a> {
     /// A JSON object as text; empty where there are no fields.
     pub fields: &'a str,
 }
-
-/// Why bytes are not a record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DecodeError {
-    /// The bytes end inside a record.
-    Truncated,
-    /// An element has a type or value that it cannot have; its index.
-    Element(u8),
-}
-
-impl std::fmt::Display for DecodeError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            DecodeError::Truncated => f.write_str("the record is cut off"),
-            DecodeError::Element(index) => {
-                write!(f, "element {index} of the record is not what it should be")
-            }
-        }
-    }
-}
-
-impl std::error::Error for DecodeError {}
 
 impl<'a> Record<'a> {
     /// Appends the record to a batch.
@@ -98,7 +77,7 @@ impl<'a> Record<'a> {
 
     /// Takes the first record off `batch`.
     pub fn decode(batch: &mut &'a [u8]) -> Result<Record<'a>, DecodeError> {
-        let mut input = Input { rest: batch };
+        let mut input = Input::new(batch);
         let elements = input.array_len()?;
         if elements < ELEMENTS {
             return Err(DecodeError::Element(elements as u8));
@@ -137,7 +116,7 @@ impl<'a> Record<'a> {
         for _ in ELEMENTS..elements {
             input.skip(0)?;
         }
-        *batch = input.rest;
+        *batch = input.rest();
         Ok(record)
     }
 }
@@ -155,117 +134,6 @@ pub fn records(batch: &[u8]) -> impl Iterator<Item = Result<Record<'_>, DecodeEr
         }
         Some(record)
     })
-}
-
-/// Reads MessagePack without copying. `rmp::decode` gives lengths and integers from a reader, not
-/// borrowed slices from a batch, so the few forms a record has are read here.
-struct Input<'a> {
-    rest: &'a [u8],
-}
-
-impl<'a> Input<'a> {
-    fn take(&mut self, count: usize) -> Result<&'a [u8], DecodeError> {
-        let (taken, rest) = self.rest.split_at_checked(count).ok_or(DecodeError::Truncated)?;
-        self.rest = rest;
-        Ok(taken)
-    }
-
-    fn peek(&self) -> Result<Marker, DecodeError> {
-        self.rest.first().map(|&byte| Marker::from_u8(byte)).ok_or(DecodeError::Truncated)
-    }
-
-    fn marker(&mut self) -> Result<Marker, DecodeError> {
-        Ok(Marker::from_u8(self.take(1)?[0]))
-    }
-
-    fn big_endian(&mut self, bytes: usize) -> Result<u64, DecodeError> {
-        Ok(self.take(bytes)?.iter().fold(0, |value, &byte| value << 8 | u64::from(byte)))
-    }
-
-    fn array_len(&mut self) -> Result<u32, DecodeError> {
-        match self.marker()? {
-            Marker::FixArray(len) => Ok(len.into()),
-            Marker::Array16 => Ok(self.big_endian(2)? as u32),
-            _ => Err(DecodeError::Element(0)),
-        }
-    }
-
-    fn int(&mut self, index: u8) -> Result<i64, DecodeError> {
-        let wrong = DecodeError::Element(index);
-        match self.marker()? {
-            Marker::FixPos(value) => Ok(value.into()),
-            Marker::FixNeg(value) => Ok(value.into()),
-            Marker::U8 => Ok(self.big_endian(1)? as i64),
-            Marker::U16 => Ok(self.big_endian(2)? as i64),
-            Marker::U32 => Ok(self.big_endian(4)? as i64),
-            Marker::U64 => i64::try_from(self.big_endian(8)?).map_err(|_| wrong),
-            Marker::I8 => Ok(i64::from(self.big_endian(1)? as u8 as i8)),
-            Marker::I16 => Ok(i64::from(self.big_endian(2)? as u16 as i16)),
-            Marker::I32 => Ok(i64::from(self.big_endian(4)? as u32 as i32)),
-            Marker::I64 => Ok(self.big_endian(8)? as i64),
-            _ => Err(wrong),
-        }
-    }
-
-    fn str(&mut self, index: u8) -> Result<&'a str, DecodeError> {
-        let len = match self.marker()? {
-            Marker::FixStr(len) => len.into(),
-            Marker::Str8 => self.big_endian(1)?,
-            Marker::Str16 => self.big_endian(2)?,
-            Marker::Str32 => self.big_endian(4)?,
-            _ => return Err(DecodeError::Element(index)),
-        };
-        std::str::from_utf8(self.take(len as usize)?).map_err(|_| DecodeError::Element(index))
-    }
-
-    fn bin(&mut self, index: u8) -> Result<&'a [u8], DecodeError> {
-        let len = match self.marker()? {
-            Marker::Bin8 => self.big_endian(1)?,
-            Marker::Bin16 => self.big_endian(2)?,
-            Marker::Bin32 => self.big_endian(4)?,
-            _ => return Err(DecodeError::Element(index)),
-        };
-        self.take(len as usize)
-    }
-
-    /// Skips one value of any type, `depth` levels down; later versions' elements are shallow.
-    fn skip(&mut self, depth: u8) -> Result<(), DecodeError> {
-        if depth > 16 {
-            return Err(DecodeError::Element(ELEMENTS as u8));
-        }
-        let marker = self.marker()?;
-        let (bytes, values) = match marker {
-            Marker::FixPos(_) | Marker::FixNeg(_) | Marker::Null | Marker::True | Marker::False => (0, 0),
-            Marker::U8 | Marker::I8 => (1, 0),
-            Marker::U16 | Marker::I16 => (2, 0),
-            Marker::U32 | Marker::I32 | Marker::F32 => (4, 0),
-            Marker::U64 | Marker::I64 | Marker::F64 => (8, 0),
-            Marker::FixStr(len) => (u64::from(len), 0),
-            Marker::Str8 | Marker::Bin8 => (self.big_endian(1)?, 0),
-            Marker::Str16 | Marker::Bin16 => (self.big_endian(2)?, 0),
-            Marker::Str32 | Marker::Bin32 => (self.big_endian(4)?, 0),
-            Marker::FixArray(len) => (0, u64::from(len)),
-            Marker::Array16 => (0, self.big_endian(2)?),
-            Marker::Array32 => (0, self.big_endian(4)?),
-            Marker::FixMap(len) => (0, 2 * u64::from(len)),
-            Marker::Map16 => (0, 2 * self.big_endian(2)?),
-            Marker::Map32 => (0, 2 * self.big_endian(4)?),
-            Marker::FixExt1 => (2, 0),
-            Marker::FixExt2 => (3, 0),
-            Marker::FixExt4 => (5, 0),
-            Marker::FixExt8 => (9, 0),
-            Marker::FixExt16 => (17, 0),
-            Marker::Ext8 => (self.big_endian(1)? + 1, 0),
-            Marker::Ext16 => (self.big_endian(2)? + 1, 0),
-            Marker::Ext32 => (self.big_endian(4)? + 1, 0),
-            Marker::Reserved => return Err(DecodeError::Element(ELEMENTS as u8)),
-        };
-        self.take(bytes as usize)?;
-        for _ in 0..values {
-            self.skip(depth + 1)?;
-        }
-        Ok(())
-    }
 }
 
 #[cfg(test)]
