@@ -357,6 +357,11 @@ impl Journal {
         shared.segments.front().map_or(shared.end, |segment| segment.base)
     }
 
+    /// Where each segment begins, oldest first; a reader may begin at any of them.
+    pub fn segment_starts(&self) -> Vec<Position> {
+        guard(&self.shared).segments.iter().map(|segment| segment.base).collect()
+    }
+
     /// What lies before this is synced.
     pub fn durable(&self) -> Position {
         self.sync.durable()

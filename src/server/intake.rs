@@ -1,0 +1,384 @@
+//! `logs`: what plain ZeroMQ clients push becomes records, batches, frames of the journal.
+//!
+//! One thread owns the PULL socket. It takes messages as long as there are some, fills one batch and
+//! appends it when it is full, or two milliseconds after its first record.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use super::metrics::Drop;
+use super::state::{Role, Shared, now};
+use super::throttle::Throttle;
+use super::wake;
+use crate::config::Intake as Limits;
+use crate::journal::Header;
+use crate::wire::{Level, Record, TextRule, text};
+use crate::{Error, Kind, Result};
+
+/// A batch is appended when it has grown beyond this.
+const BATCH_BYTES: usize = 64 << 10;
+/// A batch is appended at the latest this long after its first record.
+const BATCH_AGE: Duration = Duration::from_millis(2);
+/// With a batch begun and nothing waiting, the thread sleeps this long before it looks again: waking for
+/// each message would cost more than taking it.
+const PAUSE_MS: i64 = 1;
+/// While stopping, the socket counts as drained when nothing has come for this long.
+const DRAINED: Duration = Duration::from_millis(200);
+/// Messages taken before other duties have their turn.
+const TURN: usize = 4096;
+/// How often one kind of trouble is reported.
+const REPORT: Duration = Duration::from_secs(60);
+
+/// Starts the thread; it ends when [`Shared::stop_by`] was called and the socket is drained.
+pub(super) fn spawn(
+    shared: &Arc<Shared>,
+    context: &zmq::Context,
+    socket: zmq::Socket,
+) -> Result<JoinHandle<()>> {
+    let (woken, waker) = wake::pair(context)?;
+    shared.add_waker(Role::Intake, waker);
+    let mut intake = Intake::new(shared.clone(), socket, woken);
+    std::thread::Builder::new()
+        .name("intake".into())
+        .spawn(move || intake.run())
+        .map_err(|error| Error::new(Kind::Internal, format!("cannot start the intake thread: {error}")))
+}
+
+struct Intake {
+    shared: Arc<Shared>,
+    socket: zmq::Socket,
+    woken: zmq::Socket,
+    limits: Arc<Limits>,
+    batch: Batch,
+    /// Memory for the address of the message at hand.
+    host: String,
+    /// Warnings about dropped messages, by reason.
+    throttles: [Throttle; Drop::ALL.len()],
+    /// Messages lost since the journal last took one.
+    lost: u64,
+    disk_report: Throttle,
+}
+
+/// Records on their way into one frame.
+#[derive(Default)]
+struct Batch {
+    body: Vec<u8>,
+    records: u32,
+    received: i64,
+    begun: Option<Instant>,
+    urgent: bool,
+}
+
+/// What a message is after its frames were sorted out.
+struct Parsed<'a> {
+    level: Option<Level>,
+    source: std::borrow::Cow<'a, str>,
+    text: &'a [u8],
+}
+
+impl Intake {
+    fn new(shared: Arc<Shared>, socket: zmq::Socket, woken: zmq::Socket) -> Intake {
+        Intake {
+            limits: shared.intake_limits(),
+            shared,
+            socket,
+            woken,
+            batch: Batch::default(),
+            host: String::new(),
+            throttles: [const { Throttle::every(REPORT) }; Drop::ALL.len()],
+            lost: 0,
+            disk_report: Throttle::every(REPORT),
+        }
+    }
+
+    fn run(&mut self) {
+        let mut idle_since = Instant::now();
+        loop {
+            self.shared.beat(Role::Intake);
+            match catch_unwind(AssertUnwindSafe(|| self.take_what_waits())) {
+                Ok(0) => {}
+                Ok(_) => idle_since = Instant::now(),
+                Err(_) => self.recover_from_panic(),
+            }
+            if let Some(deadline) = self.shared.stopping()
+                && (idle_since.elapsed() >= DRAINED || Instant::now() >= deadline)
+            {
+                self.append();
+                return;
+            }
+            self.wait();
+        }
+    }
+
+    /// Waits for a message, for the batch's age, or to be woken.
+    fn wait(&mut self) {
+        let timeout = match (&self.batch.begun, self.shared.stopping()) {
+            (Some(_), _) => PAUSE_MS,
+            (None, Some(_)) => 10,
+            (None, None) => 1000,
+        };
+        // With a batch begun only the waker is looked at, see PAUSE_MS.
+        let sockets = if self.batch.begun.is_some() { 1 } else { 2 };
+        let mut items = [self.woken.as_poll_item(zmq::POLLIN), self.socket.as_poll_item(zmq::POLLIN)];
+        let _ = zmq::poll(&mut items[..sockets], timeout);
+        if items[0].is_readable() {
+            wake::clear(&self.woken);
+            self.limits = self.shared.intake_limits();
+        }
+    }
+
+    /// Takes messages until none waits or others must have their turn; tells how many.
+    fn take_what_waits(&mut self) -> usize {
+        let mut message = zmq::Message::new();
+        let mut taken = 0;
+        while taken < TURN && self.socket.recv(&mut message, zmq::DONTWAIT).is_ok() {
+            taken += 1;
+            self.take(&mut message);
+            if self.batch.body.len() >= BATCH_BYTES {
+                self.append();
+            }
+        }
+        if self.batch.begun.is_some_and(|begun| begun.elapsed() >= BATCH_AGE) {
+            self.append();
+        }
+        taken
+    }
+
+    /// Takes one message, of which `first` is the first frame.
+    fn take(&mut self, first: &mut zmq::Message) {
+        if !first.get_more() {
+            self.shared.intake.received(first.len());
+            return self.take_single(first);
+        }
+        let mut second = zmq::Message::new();
+        let mut frames = 1;
+        let mut bytes = first.len();
+        let mut rest = zmq::Message::new();
+        loop {
+            let frame = if frames == 1 { &mut second } else { &mut rest };
+            if self.socket.recv(frame, 0).is_err() {
+                break;
+            }
+            frames += 1;
+            bytes += frame.len();
+            if !frame.get_more() {
+                break;
+            }
+        }
+        self.shared.intake.received(bytes);
+        let host = self.host_of(first);
+        if frames > 2 {
+            self.drop_message(Drop::Frames, &host, &format!("{frames} frames, expected 1 or 2"));
+        } else {
+            let (level, source) = topic(first);
+            self.record(&host, Parsed { level, source: source.into(), text: &second });
+        }
+        self.host = host;
+    }
+
+    fn take_single(&mut self, message: &mut zmq::Message) {
+        let host = self.host_of(message);
+        self.record(&host, Parsed { level: None, source: "logs".into(), text: message });
+        self.host = host;
+    }
+
+    /// The peer's address, in the string kept for it: this runs for every message.
+    fn host_of(&mut self, message: &mut zmq::Message) -> String {
+        let mut host = std::mem::take(&mut self.host);
+        host.clear();
+        // Peers over ipc have no address; they are on this machine.
+        host.push_str(message.gets("Peer-Address").unwrap_or("localhost"));
+        host
+    }
+
+    fn record(&mut self, host: &str, parsed: Parsed<'_>) {
+        let text = parsed.text;
+        if text.is_empty() {
+            return self.drop_message(Drop::Empty, host, "an empty message");
+        }
+        if text.len() > self.limits.max_text {
+            let most = self.limits.max_text;
+            let what = format!("{} bytes, the most is {most} ([intake] max_text)", text.len());
+            return self.drop_message(Drop::TooLarge, host, &what);
+        }
+        let rule = text::classify(text, self.limits.encoding);
+        self.shared.intake.text(rule);
+        let level = parsed.level.or_else(|| leading_level(rule, text)).unwrap_or_default();
+        let time = now();
+        self.batch.add(time, level, &Record {
+            time,
+            level,
+            source: &parsed.source,
+            host,
+            pid: None,
+            rule,
+            text,
+            fields: "",
+        });
+    }
+
+    fn drop_message(&mut self, reason: Drop, host: &str, what: &str) {
+        self.shared.intake.dropped(reason, 1);
+        if let Some(held) = self.throttles[reason as usize].pass() {
+            log::warn!("logs: message from {host} dropped: {what} ({held} more since the last report)");
+        }
+    }
+
+    /// Hands the batch to the journal. Plain clients are promised nothing: what the journal cannot take
+    /// is dropped and counted, and the first record it takes again tells how many.
+    fn append(&mut self) {
+        if self.batch.records == 0 {
+            return;
+        }
+        let records = u64::from(self.batch.records);
+        if self.lost > 0 && !self.append_notice() {
+            return self.lose(records, None);
+        }
+        let batch = std::mem::take(&mut self.batch);
+        match self.shared.journal.append(&batch.header(), &batch.body, batch.urgent) {
+            Ok(_) => self.shared.intake.written(records),
+            Err(error) => self.lose(records, Some(&error)),
+        }
+        self.batch.reuse(batch.body);
+    }
+
+    fn lose(&mut self, records: u64, error: Option<&Error>) {
+        let body = std::mem::take(&mut self.batch).body;
+        self.batch.reuse(body);
+        self.shared.intake.dropped(Drop::DiskFull, records);
+        self.lost += records;
+        if let Some(error) = error {
+            self.shared.set_degraded(Some(error.to_string()));
+            if let Some(_held) = self.disk_report.pass() {
+                log::error!("logs: messages are being lost, {} so far: {error}", self.lost);
+            }
+        }
+    }
+
+    /// Tells in the log itself how many messages were lost. False while the journal still takes nothing.
+    fn append_notice(&mut self) -> bool {
+        let time = now();
+        let mut notice = Batch::default();
+        let text = format!("resumed, {} messages lost: the journal could not be written", self.lost);
+        notice.add(time, Level::Warn, &Record {
+            time,
+            level: Level::Warn,
+            source: "hwgate",
+            host: &self.shared.name,
+            pid: Some(std::process::id()),
+            rule: TextRule::Utf8,
+            text: text.as_bytes(),
+            fields: "",
+        });
+        match self.shared.journal.append(&notice.header(), &notice.body, true) {
+            Ok(_) => {
+                log::warn!("logs: {text}");
+                self.lost = 0;
+                self.shared.set_degraded(None);
+                true
+            }
+            Err(error) => {
+                if let Some(_held) = self.disk_report.pass() {
+                    log::error!("logs: messages are being lost, {} so far: {error}", self.lost);
+                }
+                false
+            }
+        }
+    }
+
+    /// A message whose handling panics is a defect; the others must not suffer for it.
+    fn recover_from_panic(&mut self) {
+        let batch = std::mem::take(&mut self.batch);
+        self.shared.intake.dropped(Drop::Internal, u64::from(batch.records) + 1);
+        log::error!("logs: a defect: handling a message panicked; {} messages dropped", batch.records + 1);
+        // Frames of a message that was not read to its end.
+        let mut rest = zmq::Message::new();
+        while self.socket.get_rcvmore().unwrap_or(false) && self.socket.recv(&mut rest, zmq::DONTWAIT).is_ok() {}
+    }
+}
+
+impl Batch {
+    fn add(&mut self, time: i64, level: Level, record: &Record<'_>) {
+        if self.records == 0 {
+            self.received = time;
+            self.begun = Some(Instant::now());
+        }
+        record.encode(&mut self.body);
+        self.records += 1;
+        self.urgent |= level >= Level::Error;
+    }
+
+    fn header(&self) -> Header {
+        Header { received: self.received, records: self.records, ..Header::default() }
+    }
+
+    /// Keeps the memory of an old body.
+    fn reuse(&mut self, mut body: Vec<u8>) {
+        body.clear();
+        self.body = body;
+    }
+}
+
+/// The level that a text of one frame begins with.
+fn leading_level(rule: TextRule, text: &[u8]) -> Option<Level> {
+    match rule {
+        TextRule::Utf8 | TextRule::Utf8Escaped | TextRule::Bytes => Level::leading(text),
+        _ => Level::leading(text::decode(rule, text).text.as_bytes()),
+    }
+}
+
+/// Level and source from a topic such as `root.WARN.sub`, as pyzmq's PUBHandler sends: a part that names
+/// a level sets it, the rest is the source.
+fn topic(bytes: &[u8]) -> (Option<Level>, String) {
+    let topic = text::decode(text::classify(bytes, None), bytes).text;
+    let mut level = None;
+    let mut parts = Vec::new();
+    for part in topic.split(['.', '/']) {
+        match Level::parse(part) {
+            Some(found) if level.is_none() => level = Some(found),
+            _ if part.is_empty() => {}
+            _ => parts.push(part),
+        }
+    }
+    let source = match level {
+        _ if parts.is_empty() => "logs".to_owned(),
+        None => topic.trim_end_matches(['.', '/']).to_owned(),
+        Some(_) => {
+            let separator = if topic.contains('.') { "." } else { "/" };
+            parts.join(separator)
+        }
+    };
+    (level, source)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_topic_gives_level_and_source() {
+        let cases: [(&[u8], Option<Level>, &str); 9] = [
+            (b"root.WARN.sub", Some(Level::Warn), "root.sub"),
+            (b"root.ERROR", Some(Level::Error), "root"),
+            (b"WARNING", Some(Level::Warn), "logs"),
+            (b"logTestV1", None, "logTestV1"),
+            (b"a/b/", None, "a/b"),
+            (b"", None, "logs"),
+            (b"kiosk/INFO/door", Some(Level::Info), "kiosk/door"),
+            (b"INFO.INFO", Some(Level::Info), "INFO"),
+            (b"caf\xe9", None, r"caf\xe9"),
+        ];
+        for (bytes, level, source) in cases {
+            assert_eq!(topic(bytes), (level, source.to_owned()), "{}", String::from_utf8_lossy(bytes));
+        }
+    }
+
+    #[test]
+    fn a_leading_level_is_found_in_utf16_too() {
+        let text: Vec<u8> = "ERROR: disk".encode_utf16().flat_map(u16::to_le_bytes).collect();
+        let rule = text::classify(&text, None);
+        assert_eq!(leading_level(rule, &text), Some(Level::Error));
+    }
+}

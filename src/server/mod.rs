@@ -1,0 +1,170 @@
+//! The gateway itself: [`start`] binds, recovers and serves until [`Server::stop`].
+//!
+//! Each socket belongs to one thread, woken by a [`wake::Waker`]; data flows one way:
+//! channel -> journal -> sink. What threads share is in [`state::Shared`].
+//!
+//! | file | what is in it |
+//! |---|---|
+//! | `socket.rs` | listening sockets and their options |
+//! | `intake.rs` | `logs`: plain messages become batches in the journal |
+//! | `commands.rs` | `commands`: requests and their replies |
+//! | `methods.rs` | what each method does |
+//! | `sinks.rs` | the set of `[[log]]` sinks, and changing it |
+//! | `metrics.rs` | counts |
+//! | `throttle.rs` | a warning now and then instead of one a message |
+
+mod commands;
+mod intake;
+mod methods;
+mod metrics;
+mod sinks;
+mod socket;
+mod state;
+mod throttle;
+mod wake;
+
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use crate::config::{Config, Overrides};
+use crate::journal::{self, Journal};
+use crate::{Error, Kind, Result};
+
+use state::Shared;
+
+/// How much of the time for stopping goes to messages that are still under way.
+const DRAIN_SHARE: f64 = 0.5;
+
+/// A gateway that serves. Dropping it stops it, with a second of grace.
+pub struct Server {
+    shared: Arc<Shared>,
+    intake: Option<JoinHandle<()>>,
+    commands: Option<JoinHandle<()>>,
+    context: zmq::Context,
+    /// Locks of ipc endpoints, held as long as they are bound.
+    _locks: Vec<std::fs::File>,
+}
+
+/// Binds all endpoints, opens the journal, starts the sinks and serves. `overrides` is what
+/// [`Server::reload`] reads the settings with again.
+///
+/// Returns when everything is up: what is sent from now on is taken.
+///
+/// # Errors
+/// ADDR_IN_USE when an endpoint or the journal belongs to another process, PERMISSION, NOT_FOUND,
+/// DISK_FULL or IO with the path when something cannot be made. Nothing is left half open.
+pub fn start(config: Config, overrides: Overrides) -> Result<Server> {
+    let context = zmq::Context::new();
+    let mut locks = Vec::new();
+    let mut endpoints = Vec::new();
+    let mut bind = |kind, name, endpoint: &Option<String>| -> Result<Option<zmq::Socket>> {
+        let Some(endpoint) = endpoint else { return Ok(None) };
+        let bound = socket::bind(&context, kind, name, endpoint, &config)?;
+        locks.extend(bound.lock);
+        endpoints.push((name.to_owned(), bound.endpoint));
+        Ok(Some(bound.socket))
+    };
+    // All sockets first: a second gateway must fail before it touches a file of the first.
+    let commands = bind(zmq::ROUTER, "commands", &config.endpoints.commands)?;
+    let logs = bind(zmq::PULL, "logs", &config.endpoints.logs)?;
+
+    let (journal, recovery) = Journal::open(journal::Options {
+        max_bytes: config.journal.max_bytes,
+        max_age: config.journal.max_age,
+        ..journal::Options::new(&config.journal.dir)
+    })?;
+    if recovery.cut_bytes > 0 || recovery.damaged_places > 0 {
+        log::warn!(
+            "journal: {} bytes of an unfinished write cut off, {} damaged bytes in {} places passed over",
+            recovery.cut_bytes,
+            recovery.damaged_bytes,
+            recovery.damaged_places
+        );
+    }
+    let shared = Arc::new(Shared::new(config, overrides, endpoints, journal, recovery)?);
+    let started = spawn_channels(&shared, &context, commands, logs);
+    let (commands, intake) = match started {
+        Ok(threads) => threads,
+        Err(error) => {
+            shared.stop_by(Instant::now());
+            shared.sinks.stop(Instant::now());
+            return Err(error);
+        }
+    };
+    Ok(Server { shared, intake, commands, context, _locks: locks })
+}
+
+type Channel = Option<JoinHandle<()>>;
+
+fn spawn_channels(
+    shared: &Arc<Shared>,
+    context: &zmq::Context,
+    commands: Option<zmq::Socket>,
+    logs: Option<zmq::Socket>,
+) -> Result<(Channel, Channel)> {
+    let commands = commands.map(|socket| commands::spawn(shared, context, socket)).transpose()?;
+    let intake = logs.map(|socket| intake::spawn(shared, context, socket)).transpose()?;
+    Ok((commands, intake))
+}
+
+impl Server {
+    /// The endpoints with the ports that were really bound, in the order of the settings.
+    pub fn endpoints(&self) -> &[(String, String)] {
+        &self.shared.endpoints
+    }
+
+    /// Reads the settings again and applies what can be applied while running; tells what was done. A
+    /// bad file is an error and leaves the old settings in force.
+    pub fn reload(&self) -> Result<String> {
+        self.shared.reload().map(|outcome| outcome.to_string())
+    }
+
+    /// Closes all log files and opens them again by their paths. Waits for the sinks, at most 10 s.
+    pub fn reopen(&self) -> Result<()> {
+        self.shared.sinks.reopen(Duration::from_secs(10))
+    }
+
+    /// Waits up to `timeout` and tells whether somebody asked for a shutdown by command.
+    pub fn wait(&self, timeout: Duration) -> bool {
+        self.shared.wait_for_shutdown_request(timeout)
+    }
+
+    /// Whether every thread that owns a socket has come round within the last ten seconds.
+    pub fn healthy(&self) -> bool {
+        self.shared.healthy(Duration::from_secs(10))
+    }
+
+    /// Stops: new requests are answered with SHUTTING_DOWN, messages under way are taken until none has
+    /// come for 200 ms, files are written and synced, sockets closed. All within `grace`.
+    ///
+    /// # Errors
+    /// TIMEOUT when a sink could not write everything in time: what is missing in the files is in the
+    /// journal and is written at the next start.
+    pub fn stop(mut self, grace: Duration) -> Result<()> {
+        self.shut_down(grace)
+    }
+
+    fn shut_down(&mut self, grace: Duration) -> Result<()> {
+        let start = Instant::now();
+        let deadline = start + grace;
+        self.shared.stop_by(start + grace.mul_f64(DRAIN_SHARE));
+        let panicked = |_| Error::new(Kind::Internal, "a thread ended by a panic; see the log");
+        let intake = self.intake.take().map_or(Ok(()), |thread| thread.join().map_err(panicked));
+        let sinks = self.shared.sinks.stop(deadline);
+        let journal = self.shared.journal.close();
+        self.shared.finish_commands();
+        let commands = self.commands.take().map_or(Ok(()), |thread| thread.join().map_err(panicked));
+        // No socket is left, so this returns at once.
+        let _ = self.context.destroy();
+        intake.and(sinks).and(journal).and(commands)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if self.commands.is_some() || self.intake.is_some() {
+            let _ = self.shut_down(Duration::from_secs(1));
+        }
+    }
+}

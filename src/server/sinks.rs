@@ -1,0 +1,235 @@
+//! The set of `[[log]]` sinks, and changing it while the gateway runs.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::state::guard;
+use crate::config::{Config, LogConfig};
+use crate::journal::{Journal, Position};
+use crate::sink::{Context, Sink, State};
+use crate::{Error, Kind, Result};
+
+/// How long a reload waits for a sink that it stops.
+const STOP: Duration = Duration::from_secs(10);
+
+/// The sinks that run.
+pub(super) struct Sinks {
+    running: Mutex<Vec<Running>>,
+    /// Held through a reload, so that two do not mix.
+    changing: Mutex<()>,
+}
+
+#[derive(Clone)]
+struct Running {
+    config: LogConfig,
+    sink: Arc<Sink>,
+}
+
+/// What a reload did to the sinks.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Changes {
+    pub started: Vec<String>,
+    pub changed: Vec<String>,
+    pub stopped: Vec<String>,
+}
+
+impl std::fmt::Display for Changes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut parts = Vec::new();
+        for (what, which) in
+            [("started", &self.started), ("changed", &self.changed), ("stopped", &self.stopped)]
+        {
+            if !which.is_empty() {
+                parts.push(format!("{what} log {}", which.join(", ")));
+            }
+        }
+        f.write_str(if parts.is_empty() { "no log changed" } else { "" })?;
+        f.write_str(&parts.join("; "))
+    }
+}
+
+impl Sinks {
+    /// Starts one sink for each `[[log]]` and forgets what is left of sinks that are no longer there.
+    pub fn start(config: &Config, journal: &Arc<Journal>) -> Result<Sinks> {
+        let mut running = Vec::new();
+        for log in &config.logs {
+            running.push(start(log, config, journal)?);
+        }
+        for consumer in journal.consumers() {
+            if !running.iter().any(|one: &Running| one.sink.id() == consumer) {
+                log::info!("log {consumer} is no longer in the settings; its position is forgotten");
+                forget(&consumer, config, journal)?;
+            }
+        }
+        Ok(Sinks { running: Mutex::new(running), changing: Mutex::new(()) })
+    }
+
+    /// Goes from one set of `[[log]]` to another. A sink that stays keeps its position; on an error all
+    /// is as before.
+    pub fn replace(&self, config: &Config, journal: &Arc<Journal>) -> Result<Changes> {
+        let _changing = guard(&self.changing);
+        let old = guard(&self.running).clone();
+        let moved = |one: &Running| !config.logs.contains(&one.config);
+        let deadline = Instant::now() + STOP;
+        let mut changes = Changes::default();
+        let (leaving, staying): (Vec<Running>, Vec<Running>) = old.iter().cloned().partition(moved);
+        for one in &leaving {
+            one.sink.stop(deadline)?;
+        }
+        let mut new = Vec::new();
+        for log in &config.logs {
+            if let Some(kept) = staying.iter().find(|one| one.config == *log) {
+                new.push(kept.clone());
+                continue;
+            }
+            match start(log, config, journal) {
+                Ok(started) => {
+                    let list = match leaving.iter().any(|one| one.config.path == log.path) {
+                        true => &mut changes.changed,
+                        false => &mut changes.started,
+                    };
+                    list.push(log.path.clone());
+                    new.push(started);
+                }
+                Err(error) => {
+                    self.restore(new, &staying, &leaving, config, journal);
+                    return Err(error);
+                }
+            }
+        }
+        for one in &leaving {
+            if !config.logs.iter().any(|log| log.path == one.config.path) {
+                changes.stopped.push(one.config.path.clone());
+                forget(one.sink.id(), config, journal)?;
+            }
+        }
+        *guard(&self.running) = new;
+        Ok(changes)
+    }
+
+    /// Puts the old sinks back after a new one could not be started.
+    fn restore(
+        &self,
+        new: Vec<Running>,
+        staying: &[Running],
+        leaving: &[Running],
+        config: &Config,
+        journal: &Arc<Journal>,
+    ) {
+        let deadline = Instant::now() + STOP;
+        for one in new.iter().filter(|one| !staying.iter().any(|kept| Arc::ptr_eq(&kept.sink, &one.sink))) {
+            let _ = one.sink.stop(deadline);
+        }
+        let mut running = staying.to_vec();
+        for one in leaving {
+            match start(&one.config, config, journal) {
+                Ok(started) => running.push(started),
+                Err(error) => log::error!("log {}: cannot be started again: {error}", one.config.path),
+            }
+        }
+        *guard(&self.running) = running;
+    }
+
+    /// State and counts of each sink.
+    pub fn status(&self, journal: &Journal) -> Value {
+        let running = guard(&self.running).clone();
+        running
+            .iter()
+            .map(|one| {
+                let status = one.sink.status();
+                let (state, reason) = match &status.state {
+                    State::Ok => ("ok", None),
+                    State::Degraded { reason, .. } => ("degraded", Some(reason)),
+                    State::Failed { reason } => ("failed", Some(reason)),
+                };
+                json!({
+                    "id": one.sink.id(),
+                    "state": state,
+                    "reason": reason,
+                    "position": status.position,
+                    "backlog_bytes": journal.backlog(status.position),
+                    "files": status.files,
+                    "written_records": status.written_records,
+                    "filtered_records": status.filtered_records,
+                    "written_bytes": status.written_bytes,
+                    "lost_records": status.lost_records,
+                    "rotations": status.rotations,
+                })
+            })
+            .collect()
+    }
+
+    /// Why a sink cannot write now, if one cannot.
+    pub fn degraded(&self) -> Option<String> {
+        let running = guard(&self.running).clone();
+        running.iter().find_map(|one| match one.sink.status().state {
+            State::Ok => None,
+            State::Degraded { reason, .. } | State::Failed { reason } => {
+                Some(format!("log {}: {reason}", one.sink.id()))
+            }
+        })
+    }
+
+    /// Waits until everything before `position` is in the files.
+    pub fn flush(&self, position: Position, timeout: Duration) -> Result<()> {
+        let deadline = Instant::now() + timeout;
+        for one in self.all() {
+            if !one.flush(position, deadline.saturating_duration_since(Instant::now()))? {
+                return Err(Error::new(
+                    Kind::Timeout,
+                    format!("log.flush: log {} has not written everything yet", one.id()),
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Rotates one sink, or all; gives the files that were closed.
+    pub fn rotate(&self, log: Option<&str>, timeout: Duration) -> Result<Vec<PathBuf>> {
+        let deadline = Instant::now() + timeout;
+        let sinks = self.all();
+        let chosen: Vec<_> = sinks.iter().filter(|sink| log.is_none_or(|log| sink.id() == log)).collect();
+        if chosen.is_empty() {
+            let known: Vec<&str> = sinks.iter().map(|sink| sink.id()).collect();
+            let log = log.unwrap_or_default();
+            return Err(Error::new(Kind::NotFound, format!("log.rotate: no log {log:?}; there is {known:?}")));
+        }
+        let mut files = Vec::new();
+        for sink in chosen {
+            files.extend(sink.rotate(deadline.saturating_duration_since(Instant::now()))?);
+        }
+        Ok(files)
+    }
+
+    /// Closes all files and opens them again by their paths.
+    pub fn reopen(&self, timeout: Duration) -> Result<()> {
+        let deadline = Instant::now() + timeout;
+        self.all().iter().try_for_each(|sink| sink.reopen(deadline.saturating_duration_since(Instant::now())))
+    }
+
+    /// Writes what the journal holds, syncs and ends every sink.
+    pub fn stop(&self, deadline: Instant) -> Result<()> {
+        self.all().iter().map(|sink| sink.stop(deadline)).fold(Ok(()), Result::and)
+    }
+
+    fn all(&self) -> Vec<Arc<Sink>> {
+        guard(&self.running).iter().map(|one| one.sink.clone()).collect()
+    }
+}
+
+fn start(log: &LogConfig, config: &Config, journal: &Arc<Journal>) -> Result<Running> {
+    let context = Context {
+        log_dir: config.gateway.log_dir.clone(),
+        state_dir: config.journal.dir.clone(),
+        journal: journal.clone(),
+    };
+    Ok(Running { config: log.clone(), sink: Arc::new(Sink::start(log.clone(), context)?) })
+}
+
+fn forget(id: &str, config: &Config, journal: &Journal) -> Result<()> {
+    journal.remove_position(id);
+    crate::sink::forget(&config.journal.dir, id)
+}

@@ -1,0 +1,215 @@
+//! What the threads of a gateway share.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use crate::Result;
+use crate::config::{self, Config, Overrides};
+use crate::journal::{Journal, Recovery};
+
+use super::metrics::IntakeMetrics;
+use super::sinks::Sinks;
+use super::wake::Waker;
+
+/// The threads that own a socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub(super) enum Role {
+    Intake,
+    Commands,
+}
+
+const ROLES: usize = 2;
+
+/// What the threads of a gateway share.
+pub(super) struct Shared {
+    /// What the gateway is called.
+    pub name: String,
+    /// Names this run of the gateway.
+    pub session: uuid::Uuid,
+    pub started: Instant,
+    /// Names and real endpoints, in the order of the settings.
+    pub endpoints: Vec<(String, String)>,
+    pub journal: Arc<Journal>,
+    pub recovery: Recovery,
+    pub sinks: Sinks,
+    pub intake: IntakeMetrics,
+    settings: Mutex<Settings>,
+    overrides: Overrides,
+    stop: Mutex<Stop>,
+    stop_changed: Condvar,
+    wakers: Mutex<Vec<(Role, Waker)>>,
+    /// When each thread last came round, in milliseconds since the start; 0 is a thread that is not there.
+    beats: [AtomicU64; ROLES],
+    degraded: Mutex<Option<String>>,
+}
+
+struct Settings {
+    config: Config,
+    intake: Arc<config::Intake>,
+}
+
+#[derive(Default)]
+struct Stop {
+    /// Somebody asked by command; whoever runs the gateway stops it.
+    requested: bool,
+    /// Stopping: sockets are drained until then at the latest.
+    deadline: Option<Instant>,
+    /// Everything else is closed; the command thread may end.
+    commands_may_end: bool,
+}
+
+impl Shared {
+    pub fn new(
+        config: Config,
+        overrides: Overrides,
+        endpoints: Vec<(String, String)>,
+        journal: Arc<Journal>,
+        recovery: Recovery,
+    ) -> Result<Shared> {
+        let sinks = Sinks::start(&config, &journal)?;
+        Ok(Shared {
+            name: config.gateway.name.clone(),
+            session: uuid::Uuid::new_v4(),
+            started: Instant::now(),
+            endpoints,
+            journal,
+            recovery,
+            sinks,
+            intake: IntakeMetrics::default(),
+            settings: Mutex::new(Settings { intake: Arc::new(config.intake.clone()), config }),
+            overrides,
+            stop: Mutex::default(),
+            stop_changed: Condvar::new(),
+            wakers: Mutex::default(),
+            beats: Default::default(),
+            degraded: Mutex::default(),
+        })
+    }
+
+    /// The settings in force.
+    pub fn config(&self) -> Config {
+        guard(&self.settings).config.clone()
+    }
+
+    /// The limits of the intake in force.
+    pub fn intake_limits(&self) -> Arc<config::Intake> {
+        guard(&self.settings).intake.clone()
+    }
+
+    /// Reads the settings again and applies what can be: sinks and limits.
+    pub fn reload(&self) -> Result<Reloaded> {
+        let loaded = Config::load(&self.overrides)?;
+        for warning in &loaded.warnings {
+            log::warn!("{warning}");
+        }
+        let old = self.config();
+        let new = loaded.config;
+        let diff = config::diff(&old, &new);
+        let sinks = self.sinks.replace(&Config { logs: new.logs.clone(), ..old.clone() }, &self.journal)?;
+        let mut settings = guard(&self.settings);
+        settings.intake = Arc::new(new.intake.clone());
+        // Keys that wait for a restart keep their old value here, so that `stats` tells what is in force
+        // and the next reload names them again.
+        settings.config.intake = new.intake;
+        settings.config.logs = new.logs;
+        drop(settings);
+        self.wake(Role::Intake);
+        Ok(Reloaded { sinks, waiting: diff.needs_restart })
+    }
+
+    pub fn add_waker(&self, role: Role, waker: Waker) {
+        guard(&self.wakers).push((role, waker));
+    }
+
+    pub fn wake(&self, role: Role) {
+        for (_, waker) in guard(&self.wakers).iter().filter(|(of, _)| *of == role) {
+            waker.wake();
+        }
+    }
+
+    /// Notes that a thread came round.
+    pub fn beat(&self, role: Role) {
+        let now = self.started.elapsed().as_millis() as u64;
+        self.beats[role as usize].store(now.max(1), Ordering::Relaxed);
+    }
+
+    /// Whether every thread came round within `limit`.
+    pub fn healthy(&self, limit: Duration) -> bool {
+        let now = self.started.elapsed().as_millis() as u64;
+        self.beats
+            .iter()
+            .map(|beat| beat.load(Ordering::Relaxed))
+            .all(|beat| beat == 0 || now.saturating_sub(beat) <= limit.as_millis() as u64)
+    }
+
+    /// Why records are being lost now, if they are.
+    pub fn degraded(&self) -> Option<String> {
+        guard(&self.degraded).clone()
+    }
+
+    pub fn set_degraded(&self, reason: Option<String>) {
+        *guard(&self.degraded) = reason;
+    }
+
+    /// Asks whoever runs the gateway to stop it.
+    pub fn request_shutdown(&self) {
+        guard(&self.stop).requested = true;
+        self.stop_changed.notify_all();
+    }
+
+    pub fn wait_for_shutdown_request(&self, timeout: Duration) -> bool {
+        let stop = guard(&self.stop);
+        let wait = self.stop_changed.wait_timeout_while(stop, timeout, |stop| !stop.requested);
+        wait.unwrap_or_else(PoisonError::into_inner).0.requested
+    }
+
+    /// Begins to stop; sockets are drained until `deadline` at the latest.
+    pub fn stop_by(&self, deadline: Instant) {
+        guard(&self.stop).deadline = Some(deadline);
+        self.wake(Role::Intake);
+        self.wake(Role::Commands);
+    }
+
+    /// Until when sockets are drained, once the gateway is stopping.
+    pub fn stopping(&self) -> Option<Instant> {
+        guard(&self.stop).deadline
+    }
+
+    pub fn finish_commands(&self) {
+        guard(&self.stop).commands_may_end = true;
+        self.wake(Role::Commands);
+    }
+
+    pub fn commands_may_end(&self) -> bool {
+        guard(&self.stop).commands_may_end
+    }
+}
+
+/// What a reload did.
+pub(super) struct Reloaded {
+    pub sinks: super::sinks::Changes,
+    /// Keys whose new value waits for a restart.
+    pub waiting: Vec<String>,
+}
+
+impl std::fmt::Display for Reloaded {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "settings reloaded; {}", self.sinks)?;
+        if !self.waiting.is_empty() {
+            write!(f, "; waiting for a restart: {}", self.waiting.join(", "))?;
+        }
+        Ok(())
+    }
+}
+
+/// Nanoseconds since 1970-01-01 UTC.
+pub(super) fn now() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |age| age.as_nanos() as i64)
+}
+
+/// A lock whose holder panicked still guards sound data here: no invariant spans a panic.
+pub(super) fn guard<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
