@@ -88,7 +88,7 @@ pub fn start(config: Config, overrides: Overrides) -> Result<Server> {
         Ok(threads) => threads,
         Err(error) => {
             shared.stop_by(Instant::now());
-            shared.sinks.stop(Instant::now());
+            let _ = shared.sinks.stop(Instant::now());
             return Err(error);
         }
     };

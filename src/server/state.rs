@@ -27,7 +27,7 @@ pub(super) struct Shared {
     /// What the gateway is called.
     pub name: String,
     /// Names this run of the gateway.
-    pub session: uuid::Uuid,
+    pub session: String,
     pub started: Instant,
     /// Names and real endpoints, in the order of the settings.
     pub endpoints: Vec<(String, String)>,
@@ -71,7 +71,7 @@ impl Shared {
         let sinks = Sinks::start(&config, &journal)?;
         Ok(Shared {
             name: config.gateway.name.clone(),
-            session: uuid::Uuid::new_v4(),
+            session: uuid::Uuid::new_v4().to_string(),
             started: Instant::now(),
             endpoints,
             journal,
