@@ -1,6 +1,7 @@
 //! hwgate: a gateway between hardware, scripts and log files.
 #![forbid(unsafe_code)]
 
+pub mod client;
 pub mod config;
 pub mod error;
 pub mod journal;

@@ -1,9 +1,24 @@
 //! The settings: what they are, their defaults, and how TOML becomes them.
+//!
+//! Precedence: flag, environment variable `HWGATE_<TABLE>_<KEY>`, file, default. [`keys`] is the one
+//! table of all keys.
 
-use std::path::PathBuf;
+mod check;
+pub mod diff;
+pub mod keys;
+pub mod load;
+pub mod pattern;
+pub mod print;
+mod reader;
+mod value;
+
+pub use diff::{Diff, diff};
+pub use load::{Loaded, Origin, Overrides};
+
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::wire::Level;
+use crate::wire::{Endpoint, Level};
 
 /// All settings of a gateway, checked, with absolute paths.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,6 +37,58 @@ pub struct Config {
     pub logs: Vec<LogConfig>,
     /// `[security]`
     pub security: Security,
+}
+
+impl Config {
+    /// The defaults; relative paths start at `base_dir`.
+    pub fn default_in(base_dir: &Path) -> Config {
+        let mut config = Config::unresolved();
+        config.resolve(base_dir);
+        config
+    }
+
+    /// The defaults as written in the documentation, with relative paths.
+    fn unresolved() -> Config {
+        let host = gethostname::gethostname().to_string_lossy().into_owned();
+        Config {
+            file: None,
+            gateway: Gateway {
+                name: if host.is_empty() { "hwgate".to_owned() } else { host },
+                log_dir: "logs".into(),
+                audio_dir: "sounds".into(),
+                diagnostics: None,
+                diagnostics_level: Level::Info,
+            },
+            endpoints: Endpoints {
+                commands: Some("tcp://127.0.0.1:10003".to_owned()),
+                logs: Some("tcp://127.0.0.1:10000".to_owned()),
+                advertise: None,
+            },
+            intake: Intake { encoding: None, max_text: 1 << 20, max_message: 16 << 20, receive_hwm: 30_000 },
+            journal: JournalConfig {
+                dir: "journal".into(),
+                durability: Durability::default(),
+                max_bytes: 1 << 30,
+                max_age: Duration::from_secs(7 * 86_400),
+            },
+            logs: vec![LogConfig::default()],
+            security: Security::default(),
+        }
+    }
+
+    /// Makes all paths absolute.
+    fn resolve(&mut self, base: &Path) {
+        let gateway = &mut self.gateway;
+        let paths = [&mut gateway.log_dir, &mut gateway.audio_dir, &mut self.journal.dir];
+        for path in paths.into_iter().chain(&mut gateway.diagnostics) {
+            *path = base.join(&*path);
+        }
+        for text in [&mut self.endpoints.commands, &mut self.endpoints.logs].into_iter().flatten() {
+            if let Ok(endpoint) = Endpoint::bind(text) {
+                *text = endpoint.below(base).to_string();
+            }
+        }
+    }
 }
 
 /// `[gateway]`
@@ -105,6 +172,22 @@ pub struct LogConfig {
     pub source: Vec<String>,
     /// When files are changed and old ones removed; none means never.
     pub rotate: Option<Rotate>,
+}
+
+impl Default for LogConfig {
+    /// `gateway.log`, as text, never rotated.
+    fn default() -> LogConfig {
+        LogConfig {
+            path: "gateway.log".to_owned(),
+            format: Format::default(),
+            zone: Zone::default(),
+            eol: if cfg!(windows) { Eol::CrLf } else { Eol::Lf },
+            bom: cfg!(windows),
+            level: Level::Trace,
+            source: Vec::new(),
+            rotate: None,
+        }
+    }
 }
 
 /// How a record is written to a file.

@@ -1,0 +1,88 @@
+//! What no single value can tell: whether the settings fit each other.
+
+use super::load::{Origin, Origins};
+use super::{Config, value::show_size};
+use crate::wire::Endpoint;
+
+/// Adds what is wrong to `problems`, and what is allowed but unwise to `warnings`.
+pub(super) fn check(
+    config: &Config,
+    origins: &Origins,
+    problems: &mut Vec<(Origin, String)>,
+    warnings: &mut Vec<String>,
+) {
+    let mut problem = |key: &str, text: String| {
+        // A conflict is between two values, one of which was set; this one may be a default.
+        let whole = key.rsplit_once('.').and_then(|(table, _)| origins.get(table));
+        problems.push((origins.get(key).or(whole).cloned().unwrap_or(Origin::Default), text));
+    };
+
+    let endpoints = [("commands", &config.endpoints.commands), ("logs", &config.endpoints.logs)];
+    let mut seen: Vec<(&str, Endpoint)> = Vec::new();
+    for (name, text) in endpoints {
+        // Each was checked by itself when it was read; a relative ipc path has grown since.
+        let Some(text) = text else { continue };
+        let key = format!("endpoints.{name}");
+        let endpoint = match Endpoint::bind(text) {
+            Ok(endpoint) => endpoint,
+            Err(error) => {
+                problem(&key, format!("[endpoints] {name}: {}", error.message()));
+                continue;
+            }
+        };
+        if !endpoint.is_local() && config.security.allow_insecure {
+            warnings.push(format!(
+                "[endpoints] {name} = {text:?}: anyone who reaches this machine can use the gateway, \
+                 since [security] allow_insecure = true"
+            ));
+        } else if !endpoint.is_local() {
+            problem(
+                &key,
+                format!(
+                    "[endpoints] {name} = {text:?} listens beyond this machine without keys; listen on 127.0.0.1, \
+                     or, where everyone on the network may use the gateway, set [security] allow_insecure = true"
+                ),
+            );
+        }
+        let any_port = matches!(endpoint, Endpoint::Tcp { port: 0, .. });
+        match seen.iter().find(|(_, other)| other.to_bind() == endpoint.to_bind()) {
+            Some((other, _)) if !any_port => {
+                problem(
+                    &key,
+                    format!("[endpoints] {name} = {text:?} is the same as {other}; each needs its own"),
+                );
+            }
+            _ => seen.push((name, endpoint)),
+        }
+    }
+
+    if config.intake.max_text > config.intake.max_message {
+        let show = |size: usize| show_size(size as u64);
+        let key = if origins.contains_key("intake.max_text") { "max_text" } else { "max_message" };
+        let text = format!(
+            "[intake] max_text is {}, but max_message is {}; the second must not be less",
+            show(config.intake.max_text),
+            show(config.intake.max_message)
+        );
+        problem(&format!("intake.{key}"), text);
+    }
+
+    // Two names that differ in case only are one file on Windows.
+    let same = |a: &str, b: &str| if cfg!(windows) { a.eq_ignore_ascii_case(b) } else { a == b };
+    for (index, log) in config.logs.iter().enumerate() {
+        let key = format!("log.{index}.path");
+        if config.logs[..index].iter().any(|other| same(&other.path, &log.path)) {
+            problem(
+                &key,
+                format!("[[log]] path = {:?} is used twice; each needs a file of its own", log.path),
+            );
+        }
+        if let Some(rotate) = &log.rotate {
+            let changes = rotate.size.is_some() || rotate.every.is_some() || log.path.contains("{date}");
+            if !changes {
+                let text = "[[log]] rotate: needs size or every, else no file is ever closed";
+                problem(&key, text.to_owned());
+            }
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! The settings as text: those in force for `hwgate check`, and a commented file for `hwgate init`.
+
+use std::fmt::Write as _;
+
+use super::Config;
+use super::keys::{KEYS, Key, LOG_KEYS, ROTATE_KEYS, tables};
+use super::load::Origins;
+
+/// The settings in force as TOML that reads back as the same settings; behind each value that is no
+/// default, where it came from.
+pub fn effective(config: &Config, origins: &Origins) -> String {
+    let mut text = String::new();
+    for table in tables() {
+        let _ = writeln!(text, "[{table}]");
+        let keys = KEYS.iter().filter(|key| key.table == table);
+        write_keys(&mut text, keys, config, table, origins);
+        text.push('\n');
+    }
+    for (index, log) in config.logs.iter().enumerate() {
+        let prefix = format!("log.{index}");
+        text.push_str("[[log]]\n");
+        write_keys(&mut text, LOG_KEYS.iter(), log, &prefix, origins);
+        if let Some(rotate) = &log.rotate {
+            text.push_str("[log.rotate]\n");
+            write_keys(&mut text, ROTATE_KEYS.iter(), rotate, &format!("{prefix}.rotate"), origins);
+        }
+        text.push('\n');
+    }
+    text.truncate(text.trim_end().len() + 1);
+    text
+}
+
+fn write_keys<T: 'static>(
+    text: &mut String,
+    keys: impl Iterator<Item = &'static Key<T>>,
+    settings: &T,
+    prefix: &str,
+    origins: &Origins,
+) {
+    for key in keys {
+        let _ = match (key.get)(settings) {
+            Some(value) => match origins.get(&format!("{prefix}.{}", key.name)) {
+                Some(origin) => writeln!(text, "{} = {value}  # {origin}", key.name),
+                None => writeln!(text, "{} = {value}", key.name),
+            },
+            None => writeln!(text, "# {} is not set", key.name),
+        };
+    }
+}
+
+/// A settings file with every key, its meaning, what is allowed and its default, all commented out;
+/// with `demo` followed by log files that show what there is.
+pub fn template(demo: bool) -> String {
+    let mut text = String::from(
+        "# Settings of hwgate. All lines are optional: remove the '#' before a key and change its value.\n\
+         # `hwgate check` says what is in force. Relative paths start at the folder of this file.\n\
+         # Each key but those of [[log]] may also be set as HWGATE_<TABLE>_<KEY> in the environment.\n",
+    );
+    for table in tables() {
+        let _ = writeln!(text, "\n[{table}]");
+        KEYS.iter().filter(|key| key.table == table).for_each(|key| explain(&mut text, key));
+    }
+    text.push_str("\n# One [[log]] for each set of files; without any there is gateway.log.\n");
+    if demo {
+        text.push_str(DEMO_LOGS);
+        text.push_str("\n# All keys of a [[log]]:\n");
+    }
+    text.push_str("# [[log]]\n");
+    LOG_KEYS.iter().for_each(|key| explain(&mut text, key));
+    text.push_str(
+        "#\n# When files are closed and old ones removed; needs size or every, or {date} in the path.\n",
+    );
+    text.push_str("# [log.rotate]\n");
+    ROTATE_KEYS.iter().for_each(|key| explain(&mut text, key));
+    text
+}
+
+/// Everything for people, the same as JSON for programs, and trouble by itself.
+const DEMO_LOGS: &str = r#"
+[[log]]
+path = "gateway.log"
+rotate = { size = "64MiB", every = "day", keep_files = 14, keep_bytes = "1GiB", compress = true }
+
+[[log]]
+path = "gateway.json"
+format = "json"
+rotate = { size = "64MiB", keep_files = 4 }
+
+[[log]]
+path = "trouble/{source}.log"
+level = "warn"
+rotate = { size = "8MiB", keep_files = 4 }
+"#;
+
+fn explain<T>(text: &mut String, key: &Key<T>) {
+    // A default in words cannot stand as a value, so the example does.
+    let value = if is_value(key.default) { key.default } else { key.example };
+    let _ = writeln!(text, "# {} Allowed: {}. Default: {}.", key.help, key.allowed, key.default);
+    let _ = writeln!(text, "# {} = {value}", key.name);
+}
+
+fn is_value(text: &str) -> bool {
+    format!("x = {text}").parse::<toml::Table>().is_ok()
+}
+
+/// The rows of the reference in docs/CONFIG.md, in order; each is one line of a Markdown table.
+pub fn reference() -> Vec<String> {
+    fn row<T>(key: &Key<T>) -> String {
+        let env = key.env().map_or("–".to_owned(), |env| format!("`{env}`"));
+        let reload = if key.reload { "reload" } else { "restart" };
+        format!(
+            "| `{}` | {} | {} | {} | `{}` | {env} | {reload} |",
+            key.name, key.help, key.default, key.allowed, key.example
+        )
+        .replace("{{", "`{{`")
+        .replace("}}", "`}}`")
+    }
+    let single = KEYS.iter().map(row);
+    single.chain(LOG_KEYS.iter().map(row)).chain(ROTATE_KEYS.iter().map(row)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    #[test]
+    fn what_is_printed_reads_back_as_the_same() {
+        let base = if cfg!(windows) { Path::new("C:\\base") } else { Path::new("/base") };
+        let text = "endpoints.advertise = 'kiosk'\nintake.encoding = 'latin1'\njournal.max_age = '90m'\n\
+                    [[log]]\ntemplate = \"{time} \\\"{{q}}\\\" {text}\"\nsource = ['a', 'b*']\neol = 'crlf'\n\
+                    [[log]]\npath = '{date}.log'\nrotate = { keep_days = 3 }\n";
+        for text in ["", text] {
+            let config = Config::from_toml(text, base).unwrap();
+            let printed = effective(&config, &Origins::new());
+            assert_eq!(Config::from_toml(&printed, base).unwrap(), config, "{printed}");
+        }
+    }
+
+    #[test]
+    fn the_commented_file_is_the_default_and_stays_valid_line_by_line() {
+        let base = Path::new("/base");
+        assert_eq!(Config::from_toml(&template(false), base).unwrap(), Config::default_in(base));
+        assert_eq!(Config::from_toml(&template(true), base).unwrap().logs.len(), 3);
+        // Each commented key may be switched on alone; the keys of [[log]] all together.
+        let text = template(false);
+        for line in text.lines().filter(|line| line.starts_with("# ") && line.contains(" = ")) {
+            let key = line.trim_start_matches("# ").split(' ').next().unwrap();
+            if !KEYS.iter().any(|known| known.name == key) {
+                continue;
+            }
+            let changed = text.replace(line, line.trim_start_matches("# "));
+            let read = Config::from_toml(&changed, base);
+            assert!(read.is_ok() || line.contains("max_text"), "{line}: {read:?}");
+        }
+        let (_, logs) = text.split_once("# [[log]]\n").unwrap();
+        let is_setting =
+            |line: &&str| line.starts_with("# [") || line.contains(" = ") && !line.contains(". ");
+        let logs: Vec<&str> =
+            logs.lines().filter(is_setting).map(|l| &l[2..]).filter(|l| !l.starts_with("template")).collect();
+        let logs = Config::from_toml(&format!("[[log]]\n{}", logs.join("\n")), base).unwrap().logs;
+        assert!(logs[0].rotate.is_some());
+    }
+
+    #[test]
+    fn the_documentation_has_every_key() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/CONFIG.md");
+        let text = std::fs::read_to_string(path).unwrap();
+        let missing: Vec<String> =
+            reference().into_iter().filter(|row| !text.contains(row.as_str())).collect();
+        assert!(missing.is_empty(), "add to docs/CONFIG.md:\n{}", missing.join("\n"));
+    }
+}
