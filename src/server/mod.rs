@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 
-use crate::config::{Config, Overrides, diff};
+use crate::config::{Config, diff};
 use crate::error::{Error, Kind, Result};
 use crate::wire::{Endpoint, rpc};
 
@@ -209,8 +209,7 @@ impl Shared {
 
     fn reload(&self) -> Result<String> {
         let mut config = self.config.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let overrides = Overrides { config: config.file.clone(), ..Overrides::from_process()? };
-        let new = Config::load(&overrides)?.config;
+        let new = config.load_again()?.config;
         let diff = diff(&config, &new);
         config.logs = new.logs;
         config.intake = crate::config::Intake { max_message: config.intake.max_message, ..new.intake };

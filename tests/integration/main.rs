@@ -1,0 +1,4 @@
+//! All integration tests in one binary, one module a subject.
+
+mod cli;
+mod program;
