@@ -1,10 +1,12 @@
 //! hwgate: a gateway between hardware, scripts and log files.
 #![forbid(unsafe_code)]
 
+pub mod cli;
 pub mod client;
 pub mod config;
 pub mod error;
 pub mod journal;
+pub mod server;
 pub mod wire;
 
 pub use error::{Error, Kind, Result};

@@ -13,6 +13,8 @@ pub struct Requester {
     link: Link,
     url: Endpoint,
     last_id: u64,
+    /// Whether the connection has ended since the last request was sent.
+    down: bool,
     // After the link: its end waits until all sockets are closed.
     _context: zmq::Context,
 }
@@ -26,7 +28,7 @@ impl Requester {
         let url = super::url(url)?;
         let context = zmq::Context::new();
         let link = Link::connect(&context, zmq::DEALER, &url, wait)?;
-        Ok(Requester { link, url, last_id: 0, _context: context })
+        Ok(Requester { link, url, last_id: 0, down: false, _context: context })
     }
 
     /// Where it is connected to, as given.
@@ -43,6 +45,7 @@ impl Requester {
         let request = rpc::request(self.last_id, method, params);
         // What an earlier connection left behind says nothing about this request.
         while self.link.event().is_some() {}
+        self.down = false;
         // The empty frame makes it look like REQ, so that proxies find the body.
         let frames = [Vec::new(), request];
         self.link.socket.send_multipart(frames, zmq::DONTWAIT).map_err(|error| match error {
@@ -59,7 +62,7 @@ impl Requester {
                 let text = format!("{}: no reply to {method} within {timeout:?}; outcome unknown", self.url);
                 return Err(Error::new(Kind::Timeout, text));
             }
-            let down = matches!(self.link.event(), Some(Event::Down));
+            self.down |= self.link.event() == Some(Event::Down);
             // Also after the end: a gateway that stops replies first.
             while let Some((id, outcome)) = self.receive()? {
                 // A null id answers what the gateway could not even read, and only one is out.
@@ -67,7 +70,7 @@ impl Requester {
                     return outcome;
                 }
             }
-            if down {
+            if self.down {
                 let text = format!("{} went away during {method}; outcome unknown", self.url);
                 return Err(Error::new(Kind::Disconnected, text));
             }
@@ -78,10 +81,9 @@ impl Requester {
     pub fn wait_closed(&mut self, timeout: Duration) -> bool {
         let deadline = Instant::now() + timeout;
         loop {
-            match self.link.event() {
-                Some(Event::Down) => return true,
-                Some(_) => continue,
-                None => {}
+            self.down |= std::iter::from_fn(|| self.link.event()).any(|event| event == Event::Down);
+            if self.down {
+                return true;
             }
             let left = deadline.saturating_duration_since(Instant::now());
             let mut items = [self.link.monitor.as_poll_item(zmq::POLLIN)];

@@ -133,7 +133,16 @@ impl Config {
         reader.flags(&overrides.set);
         let mut loaded = reader.finish(&base)?;
         loaded.config.file = file;
+        loaded.config.set = overrides.set.clone();
         Ok(loaded)
+    }
+
+    /// Reads the same settings again for a reload: the same file or, where there was none, what is found
+    /// now; the same flags; the environment of this process. Errors as for [`Config::load`].
+    pub fn load_again(&self) -> Result<Loaded> {
+        let process = Overrides::from_process()?;
+        let config = self.file.clone();
+        Config::load(&Overrides { config, set: self.set.clone(), ..process })
     }
 
     /// Reads and checks settings from text alone; relative paths start at `base_dir`.

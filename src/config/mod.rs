@@ -25,6 +25,8 @@ use crate::wire::{Endpoint, Level};
 pub struct Config {
     /// The file the settings came from; none when only defaults apply.
     pub file: Option<PathBuf>,
+    /// What `--set` gave, so that a reload applies it again.
+    pub set: Vec<(String, String)>,
     /// `[gateway]`
     pub gateway: Gateway,
     /// `[endpoints]`
@@ -52,6 +54,7 @@ impl Config {
         let host = gethostname::gethostname().to_string_lossy().into_owned();
         Config {
             file: None,
+            set: Vec::new(),
             gateway: Gateway {
                 name: if host.is_empty() { "hwgate".to_owned() } else { host },
                 log_dir: "logs".into(),

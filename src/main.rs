@@ -1,0 +1,6 @@
+//! The hwgate program: parses and calls.
+#![forbid(unsafe_code)]
+
+fn main() -> std::process::ExitCode {
+    hwgate::cli::main()
+}

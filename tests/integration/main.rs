@@ -1,0 +1,6 @@
+//! All integration tests in one binary, one module a subject.
+
+mod cli;
+mod crash;
+mod gateway;
+mod program;
