@@ -167,16 +167,15 @@ class Gateway:
         if write_config:
             self.config.write_text(self.config_text(), encoding="utf-8")
         env = {key: value for key, value in os.environ.items() if not key.startswith("HWGATE_")} | self.env
-        limit = None
-        if self.nofile:
-            hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
 
-            def limit():
-                resource.setrlimit(resource.RLIMIT_NOFILE, (self.nofile, hard))
+        def limit():
+            resource.setrlimit(resource.RLIMIT_NOFILE, (self.nofile, hard))
 
         with open(self.stdout_file, "wb") as out, open(self.stderr_file, "ab") as err:
             self.process = subprocess.Popen([binary(), "run", "--config", str(self.config)], cwd=self.folder, env=env,
-                                            stdin=subprocess.DEVNULL, stdout=out, stderr=err, preexec_fn=limit)
+                                            stdin=subprocess.DEVNULL, stdout=out, stderr=err,
+                                            preexec_fn=limit if self.nofile else None)
         return self
 
     def start(self, write_config=True):
