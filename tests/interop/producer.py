@@ -39,7 +39,7 @@ def main():
         try:
             push.send_multipart([b"load.WARNING." + name.encode(), data] if form == "topic" else [data], zmq.NOBLOCK)
         except zmq.Again:
-            push.poll(50, zmq.POLLOUT)
+            time.sleep(0.002)
             continue
         n += 1
     push.close()

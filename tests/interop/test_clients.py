@@ -299,4 +299,4 @@ def test_fifty_producers_with_kills(gateway, producers, tmp_path):
         assert found.get(name, []) == list(range(count)), f"{name} sent {count}, {len(found.get(name, []))} are there"
     for k, texts in enumerate(netmq_texts):
         assert found[f"n{k}"] == list(range(len(texts)))
-    assert kills > 5
+    assert kills > (0 if QUICK else 5)
