@@ -4,6 +4,7 @@
 pub mod config;
 pub mod error;
 pub mod journal;
+pub mod sink;
 pub mod wire;
 
 pub use error::{Error, Kind, Result};
