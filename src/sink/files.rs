@@ -6,14 +6,14 @@
 //! crash comes from the records that follow in the journal, and is compared with them.
 
 use std::collections::HashMap;
-use std::fs::File;
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use super::checkpoint::{Checkpoint, Known, Place, Store};
 use super::crash;
+use super::entry::Entry;
 use super::family;
 use super::file::{self, Identity};
 use super::keeper::Keeper;
@@ -31,86 +31,6 @@ const BATCH_BYTES: usize = 256 << 10;
 
 /// How long a checkpoint may be behind.
 pub(super) const CHECKPOINT_EVERY: Duration = Duration::from_secs(1);
-
-const BOM: &[u8] = b"\xef\xbb\xbf";
-
-/// One log file that is written to.
-#[derive(Debug)]
-pub(super) struct Entry {
-    /// Relative to the root, with [`DATE`].
-    pub(super) family: String,
-    pub(super) day: i64,
-    pub(super) path: PathBuf,
-    /// When the last record for it was received.
-    pub(super) used: i64,
-    /// The hour or day of its records; none until there are some.
-    pub(super) period: Option<i64>,
-    /// When a file that was there already was last written to, until `period` is known.
-    pub(super) found: Option<SystemTime>,
-    /// What is to be written.
-    pub(super) buffer: Vec<u8>,
-    /// How long the file is, as far as it is ours. Beyond it may be a tail.
-    pub(super) written: u64,
-    /// After a crash: where the file ends that holds, from `written` on, what comes again.
-    pub(super) tail: Option<u64>,
-    /// When a failed rotation may be tried again.
-    pub(super) rotate_after: Option<Instant>,
-    pub(super) identity: Option<Identity>,
-    pub(super) file: Option<File>,
-    /// How long the file was at the committed place.
-    offset: u64,
-    /// How much of the buffer is no record: mark, line end, the line about a trouble that is over.
-    lead: usize,
-    /// A write failed in the middle and the part could not be cut off.
-    torn: bool,
-    dirty: bool,
-    /// Somebody else wrote the end, maybe without a line end.
-    foreign_end: bool,
-    touched: u64,
-}
-
-impl Entry {
-    fn new(root: &Path, family: String, day: i64) -> Entry {
-        let path = root.join(family.replace(DATE, &family::date(day)));
-        Entry {
-            family,
-            day,
-            path,
-            used: 0,
-            period: None,
-            found: None,
-            buffer: Vec::new(),
-            written: 0,
-            tail: None,
-            rotate_after: None,
-            identity: None,
-            file: None,
-            offset: 0,
-            lead: 0,
-            torn: false,
-            dirty: false,
-            foreign_end: false,
-            touched: 0,
-        }
-    }
-
-    pub(super) fn date(&self) -> String {
-        if self.family.contains(DATE) { family::date(self.day) } else { String::new() }
-    }
-
-    /// Forgets the file, which has another name now.
-    pub(super) fn let_go(&mut self) {
-        self.file = None;
-        self.identity = None;
-        (self.offset, self.written) = (0, 0);
-        (self.tail, self.period) = (None, None);
-        (self.torn, self.dirty, self.foreign_end) = (false, false, false);
-    }
-
-    fn failed(&self, error: &io::Error) -> io::Error {
-        io::Error::new(error.kind(), format!("{}: {error}", self.path.display()))
-    }
-}
 
 /// All files of a sink.
 pub(super) struct Files {
@@ -132,13 +52,13 @@ pub(super) struct Files {
     pub(super) resumed: Option<Vec<u8>>,
     /// Bytes written since the start.
     pub(super) bytes: u64,
-    bom: bool,
-    eol: &'static [u8],
+    pub(super) bom: bool,
+    pub(super) eol: &'static [u8],
     id: String,
     store: Store,
     journal: Arc<Journal>,
     /// What the last checkpoint says is not enough to begin writing.
-    unsaved: bool,
+    pub(super) unsaved: bool,
     saved: Place,
     saved_at: Instant,
     touches: u64,
@@ -270,7 +190,7 @@ impl Files {
         self.check(index).map_err(|error| self.entries[index].failed(&error))
     }
 
-    fn check(&mut self, index: usize) -> io::Result<()> {
+    pub(super) fn check(&mut self, index: usize) -> io::Result<()> {
         let entry = &mut self.entries[index];
         if entry.file.is_some() {
             match Identity::at(&entry.path) {
@@ -310,7 +230,11 @@ impl Files {
     /// Takes notice of what others did to the length of the file.
     fn settle_length(&mut self, index: usize, len: u64) -> io::Result<()> {
         let entry = &mut self.entries[index];
-        if len == entry.written || entry.tail.is_some_and(|tail| tail == len) {
+        if len == entry.written || entry.tail == Some(len) {
+            return Ok(());
+        }
+        if entry.tail.is_some() && len > entry.written {
+            entry.tail = Some(len);
             return Ok(());
         }
         if entry.torn
@@ -355,121 +279,6 @@ impl Files {
         open.into_iter().try_for_each(|index| self.close(index))
     }
 
-    /// Writes one buffer; if the file was deleted at that moment, once more to a new one.
-    fn put(&mut self, index: usize) -> io::Result<()> {
-        loop {
-            self.match_tail(index)?;
-            self.lead(index)?;
-            self.write(index)?;
-            let entry = &mut self.entries[index];
-            let deleted = match &entry.file {
-                Some(file) => file::is_deleted(file, &entry.path)?,
-                None => false,
-            };
-            if !deleted {
-                entry.buffer.clear();
-                entry.lead = 0;
-                return Ok(());
-            }
-            entry.let_go();
-            self.check(index)?;
-            self.checkpoint(false)?;
-        }
-    }
-
-    /// After a crash: leaves the lines that are there already, and cuts the file where it differs.
-    fn match_tail(&mut self, index: usize) -> io::Result<()> {
-        let entry = &mut self.entries[index];
-        let (Some(tail), Some(file)) = (entry.tail, &entry.file) else { return Ok(()) };
-        if entry.written == 0 && self.bom && entry.lead == 0 {
-            entry.buffer.splice(..0, BOM.iter().copied());
-            entry.lead = BOM.len();
-        }
-        let there = file::read(file, entry.written, (tail - entry.written).min(entry.buffer.len() as u64))?;
-        let equal = there.iter().zip(&entry.buffer).take_while(|(left, right)| left == right).count();
-        let lines = entry.buffer[..equal].iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
-        entry.written += lines as u64;
-        if lines < entry.buffer.len() || entry.written == tail {
-            crash::point();
-            file::cut(file, &entry.path, entry.written)?;
-            entry.tail = None;
-            entry.dirty = true;
-        }
-        entry.lead = if lines == 0 { entry.lead } else { 0 };
-        entry.buffer.drain(..lines);
-        Ok(())
-    }
-
-    /// Puts in front of the records what has to be there.
-    fn lead(&mut self, index: usize) -> io::Result<()> {
-        let entry = &mut self.entries[index];
-        if entry.buffer.len() == entry.lead {
-            return Ok(());
-        }
-        let mut lead = Vec::new();
-        if entry.written == 0 && self.bom {
-            lead.extend_from_slice(BOM);
-        }
-        if entry.foreign_end
-            && entry.written > 0
-            && let Some(file) = &entry.file
-            && file::read(file, entry.written - 1, 1)? != b"\n"
-        {
-            lead.extend_from_slice(self.eol);
-        }
-        if let Some(line) = &self.resumed {
-            lead.extend_from_slice(line);
-        }
-        let old = std::mem::replace(&mut entry.lead, lead.len());
-        entry.buffer.splice(..old, lead);
-        Ok(())
-    }
-
-    /// Writes the buffer. What an error leaves behind are whole lines; they are taken off the buffer.
-    fn write(&mut self, index: usize) -> io::Result<()> {
-        let entry = &mut self.entries[index];
-        let Some(file) = &entry.file else { return Err(io::Error::other("is not open")) };
-        let (done, result) = write_all(file, crash::torn(&entry.buffer));
-        entry.dirty |= done > 0;
-        crash::point();
-        let mut kept = done;
-        if result.is_err() {
-            kept = entry.buffer[..done].iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
-            if kept <= entry.lead {
-                kept = 0;
-            }
-            entry.torn = kept < done && file::cut(file, &entry.path, entry.written + kept as u64).is_err();
-        }
-        entry.written += kept as u64;
-        self.bytes += kept as u64;
-        if kept > 0 {
-            self.resumed = None;
-            entry.foreign_end = false;
-        }
-        if result.is_err() && kept > 0 {
-            entry.buffer.drain(..kept);
-            entry.lead = 0;
-        }
-        result
-    }
-
-    /// At the end of the journal after a crash: what is still there stays, but for a torn line.
-    pub(super) fn settle_tail(&mut self, index: usize) -> io::Result<()> {
-        if self.entries[index].tail.is_none() {
-            return Ok(());
-        }
-        self.ensure(index)?;
-        let entry = &mut self.entries[index];
-        if let (Some(tail), Some(file)) = (entry.tail, &entry.file) {
-            let end = file::last_line_end(file, entry.written, tail)?;
-            file::cut(file, &entry.path, end)?;
-            (entry.offset, entry.written) = (end, end);
-            entry.tail = None;
-            self.unsaved = true;
-        }
-        Ok(())
-    }
-
     /// Whether a checkpoint is to be made, and when the next one is.
     pub(super) fn checkpoint_due(&self) -> Option<Duration> {
         (self.saved != self.committed || self.unsaved)
@@ -508,17 +317,4 @@ impl Files {
         self.saved_at = Instant::now();
         Ok(())
     }
-}
-
-fn write_all(mut file: &File, bytes: &[u8]) -> (usize, io::Result<()>) {
-    let mut done = 0;
-    while done < bytes.len() {
-        match file.write(&bytes[done..]) {
-            Ok(0) => return (done, Err(io::ErrorKind::WriteZero.into())),
-            Ok(count) => done += count,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return (done, Err(error)),
-        }
-    }
-    (done, Ok(()))
 }

@@ -6,9 +6,11 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `runner` | the thread: commands, trouble and retry, status |
-//! | `writer` | filters, chooses the file of a record, renders, decides about rotation |
-//! | `files` | buffers, writes, checks and cuts the files; makes checkpoints |
+//! | `handle`, `status` | a sink as the gateway holds it, and what it tells |
+//! | `runner`, `report` | the thread: commands, trouble and retry |
+//! | `writer`, `choose` | filters, chooses the file of a record, renders, decides about rotation |
+//! | `files`, `entry` | all files of a sink: gathers, commits, makes checkpoints |
+//! | `write` | from a buffer into a file, whatever is there already |
 //! | `checkpoint` | what is known to be in the files, and where that is kept |
 //! | `rotate` | when and how a file gets another name |
 //! | `family` | the names of rotated files, read strictly |
@@ -18,13 +20,16 @@
 //! | `format`, `clock` | one record as one line, at the speed of a copy |
 
 mod checkpoint;
+mod choose;
 mod clock;
 mod crash;
+mod entry;
 mod family;
 mod file;
 mod files;
 pub mod format;
 mod gzip;
+mod handle;
 mod keeper;
 mod path;
 mod pattern;
@@ -34,11 +39,12 @@ mod runner;
 mod status;
 #[cfg(test)]
 mod tests;
+mod write;
 mod writer;
 
 use std::collections::HashMap;
 
-pub use runner::{Context, Sink};
+pub use handle::{Context, Sink};
 pub use status::{Health, Status};
 
 use crate::config::LogConfig;

@@ -98,7 +98,7 @@ impl Template {
         let mut names: Vec<String> = self.components[..self.components.len() - 1]
             .iter()
             .take_while(constant)
-            .map(|pieces| pieces.iter().map(|piece| literal(piece)).collect())
+            .map(|pieces| pieces.iter().map(literal).collect())
             .collect();
         names.push("other.log".into());
         names.join("/")

@@ -7,9 +7,10 @@ use std::time::SystemTime;
 
 use super::clock::Clock;
 use super::crash;
+use super::entry::Entry;
 use super::family::{members, rotated, stamp};
 use super::file::{cut, options, sync_folder};
-use super::files::{Entry, Files};
+use super::files::Files;
 use crate::config::{Every, Rotate};
 
 /// The number of the hour or day, where files are changed by time.

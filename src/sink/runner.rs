@@ -1,24 +1,19 @@
 //! The thread of a `[[log]]`: it writes what comes, does what it is told, and tries again after errors.
 
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread::JoinHandle;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime};
 
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError, bounded, unbounded};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError};
 
-use super::checkpoint::{Checkpoint, Place, Store};
-use super::clock::Clock;
-use super::files::State;
 use super::format::Line;
-use super::status::{Health, Shared, Status};
+use super::handle::Context;
+use super::status::{Health, Shared};
 use super::writer::{Writer, now};
-use crate::config::LogConfig;
 use crate::error::{Error, Kind, Result};
-use crate::journal::{Journal, Position};
+use crate::journal::Position;
 use crate::wire::{Level, Record, TextRule};
 
 /// How soon writing is tried again after an error.
@@ -27,189 +22,11 @@ const RETRY: Duration = Duration::from_secs(1);
 /// The longest wait for something to do.
 const IDLE: Duration = Duration::from_secs(1);
 
-/// What a sink needs beside its settings.
-#[derive(Clone)]
-pub struct Context {
-    /// `[gateway] log_dir`; made if it is not there.
-    pub log_dir: PathBuf,
-    /// Where checkpoints are kept: the journal's folder.
-    pub state_dir: PathBuf,
-    /// What is written.
-    pub journal: Arc<Journal>,
-    /// The gateway's name, the host of its own lines.
-    pub name: String,
-    /// Counts the records that the gateway dropped because the journal was full.
-    pub dropped: Arc<AtomicU64>,
-}
-
-/// A running `[[log]]`.
-pub struct Sink {
-    id: String,
-    journal: Arc<Journal>,
-    commands: Option<Sender<Command>>,
-    shared: Arc<Shared>,
-    thread: Option<JoinHandle<()>>,
-}
-
-enum Command {
+/// What a sink is told.
+pub(super) enum Command {
     Rotate(Sender<Result<Vec<PathBuf>>>),
     Reopen(Sender<Result<()>>),
     Stop { end: Position, deadline: Instant, done: Sender<Result<()>> },
-}
-
-impl std::fmt::Debug for Sink {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Sink").field("id", &self.id).field("status", &self.shared).finish_non_exhaustive()
-    }
-}
-
-impl Sink {
-    /// Opens the files and starts the thread. An error says which path cannot be used, and why.
-    pub fn start(config: LogConfig, context: Context) -> Result<Sink> {
-        let clock = Clock::new(config.zone);
-        Sink::start_with(config, context, clock)
-    }
-
-    pub(super) fn start_with(config: LogConfig, context: Context, clock: Clock) -> Result<Sink> {
-        let id = id(&config);
-        let writer = open(&config, &context, &id, clock)?;
-        let shared = Arc::new(Shared::default());
-        let (commands, inbox) = unbounded();
-        let mut runner =
-            Runner { writer, inbox, context, shared: shared.clone(), trouble: None, id: id.clone() };
-        runner.publish();
-        let journal = runner.context.journal.clone();
-        let status = shared.clone();
-        let name = id.clone();
-        let thread = std::thread::Builder::new()
-            .name(format!("sink {}", config.path))
-            .spawn(move || {
-                let result = catch_unwind(AssertUnwindSafe(|| runner.run()));
-                status.update(|status| {
-                    status.state = match &result {
-                        Ok(()) => Health::Stopped,
-                        Err(panic) => Health::Failed { reason: reason(panic.as_ref()) },
-                    }
-                });
-                if let Err(panic) = result {
-                    log::error!("{name}: {}; it writes no more, please report it", reason(panic.as_ref()));
-                }
-            })
-            .map_err(|error| Error::io(format_args!("{id}: cannot start a thread"), &error))?;
-        Ok(Sink { id, journal, commands: Some(commands), shared, thread: Some(thread) })
-    }
-
-    /// The name of its position in the journal.
-    pub fn id(&self) -> &str {
-        &self.id
-    }
-
-    /// Waits until everything before `position` is written to the files; false if the time is over.
-    pub fn flush(&self, position: Position, timeout: Duration) -> Result<bool> {
-        let ended = |status: &Status| matches!(status.state, Health::Failed { .. } | Health::Stopped);
-        let done =
-            self.shared.wait(Instant::now() + timeout, |status| status.position >= position || ended(status));
-        let status = self.shared.lock();
-        if done && status.position < position { Err(self.ended(&status)) } else { Ok(done) }
-    }
-
-    /// Rotates all files that have something in them; their new names.
-    pub fn rotate(&self, timeout: Duration) -> Result<Vec<PathBuf>> {
-        self.ask(timeout, Command::Rotate)
-    }
-
-    /// Opens all files again by their names, after something else has moved them.
-    pub fn reopen(&self, timeout: Duration) -> Result<()> {
-        self.ask(timeout, Command::Reopen)
-    }
-
-    /// How it is.
-    pub fn status(&self) -> Status {
-        let mut status = self.shared.lock().clone();
-        status.lag_bytes = self.journal.end().saturating_sub(status.position);
-        status
-    }
-
-    /// Writes what the journal holds now, makes it durable and ends. An error if that could not be done
-    /// before `deadline`; nothing is lost then, the rest is written at the next start.
-    pub fn stop(mut self, deadline: Instant) -> Result<()> {
-        let end = self.journal.end();
-        let timeout = deadline.saturating_duration_since(Instant::now()) + Duration::from_secs(1);
-        let result = self.ask(timeout, |done| Command::Stop { end, deadline, done });
-        if let Some(thread) =
-            self.thread.take().filter(|_| result.as_ref().map_err(Error::kind) != Err(Kind::Timeout))
-        {
-            let _ = thread.join();
-        }
-        // A thread that hangs in the system is left to itself.
-        self.thread = None;
-        result
-    }
-
-    fn ask<T>(&self, timeout: Duration, command: impl FnOnce(Sender<Result<T>>) -> Command) -> Result<T> {
-        let (done, answer) = bounded(1);
-        let sent = self.commands.as_ref().is_some_and(|commands| commands.send(command(done)).is_ok());
-        if !sent {
-            return Err(self.ended(&self.shared.lock()));
-        }
-        self.journal.wake();
-        match answer.recv_timeout(timeout) {
-            Ok(answer) => answer,
-            Err(RecvTimeoutError::Timeout) => {
-                Err(Error::new(Kind::Timeout, format!("{}: no answer in time", self.id)))
-            }
-            Err(RecvTimeoutError::Disconnected) => Err(self.ended(&self.shared.lock())),
-        }
-    }
-
-    fn ended(&self, status: &Status) -> Error {
-        match &status.state {
-            Health::Failed { reason } => {
-                Error::new(Kind::Internal, format!("{} has failed: {reason}", self.id))
-            }
-            _ => Error::new(Kind::Closed, format!("{} is stopped", self.id)),
-        }
-    }
-}
-
-impl Drop for Sink {
-    fn drop(&mut self) {
-        self.commands = None;
-        self.journal.wake();
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
-}
-
-/// The name of a sink's position; one for each path, whatever else changes in its settings.
-pub(super) fn id(config: &LogConfig) -> String {
-    format!("log-{}", config.path)
-}
-
-/// The writer as the last checkpoint left it; a new sink begins at the journal's end.
-pub(super) fn open(config: &LogConfig, context: &Context, id: &str, clock: Clock) -> Result<Writer> {
-    let journal = &context.journal;
-    let store = Store::open(&context.state_dir, id)
-        .map_err(|error| Error::io(context.state_dir.join("sinks").display(), &error))?;
-    let mut from = store.load().unwrap_or_else(|| {
-        let at = |position| Checkpoint::new(Place { position, index: 0 }, false, 0, Vec::new());
-        match journal.recovered_position(id) {
-            Some((position, detail)) => Checkpoint::from_bytes(&detail).unwrap_or_else(|| at(position)),
-            None => at(journal.end()),
-        }
-    });
-    // After a loss of power the journal may be shorter than it was.
-    if from.place.position > journal.end() {
-        from.place = Place { position: journal.end(), index: 0 };
-    }
-    let state = State { id: id.to_owned(), store, journal: journal.clone() };
-    Writer::new(config, context.log_dir.clone(), state, from, clock)
-}
-
-fn reason(panic: &(dyn std::any::Any + Send)) -> String {
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("an unknown defect").to_owned()
 }
 
 /// Writing does not work at the moment.
@@ -220,7 +37,7 @@ struct Trouble {
     dropped_before: u64,
 }
 
-struct Runner {
+pub(super) struct Runner {
     id: String,
     writer: Writer,
     inbox: Receiver<Command>,
@@ -230,7 +47,18 @@ struct Runner {
 }
 
 impl Runner {
-    fn run(&mut self) {
+    pub(super) fn new(
+        id: String,
+        writer: Writer,
+        inbox: Receiver<Command>,
+        context: Context,
+        shared: Arc<Shared>,
+    ) -> Runner {
+        Runner { id, writer, inbox, context, shared, trouble: None }
+    }
+
+    /// Until it is told to stop, or nobody can tell it anything any more.
+    pub(super) fn run(&mut self) {
         loop {
             let wait = match self.inbox.try_recv() {
                 Ok(command) => {
@@ -320,7 +148,8 @@ impl Runner {
     fn finish(&mut self) -> io::Result<()> {
         let committed = self.writer.files.commit();
         // What is only half written would be taken for somebody else's.
-        self.writer.files.checkpoint(committed.is_ok())?;
+        let whole = committed.is_ok() && self.writer.files.entries.iter().all(|entry| entry.tail.is_none());
+        self.writer.files.checkpoint(whole)?;
         self.writer.files.keeper = None;
         committed
     }
@@ -396,7 +225,7 @@ impl Runner {
         self.publish();
     }
 
-    fn publish(&mut self) {
+    pub(super) fn publish(&mut self) {
         let (writer, trouble) = (&self.writer, &self.trouble);
         self.shared.update(|status| {
             status.position = writer.files.committed.position;

@@ -167,7 +167,7 @@ fn c35_hostile_names_stay_below_log_dir() {
     let place = Place::new();
     let sink = place.start(&config("{host}/{source}.log"));
     let names = ["../../x", "/etc/x", "C:\\x", "NUL", "", "..", "a\0b", "x\ny"];
-    let end = names.iter().map(|name| place.push(name, ["one".to_owned()])).last().unwrap();
+    let end = names.iter().map(|name| place.push(name, ["one".to_owned()])).max().unwrap();
     flush(&sink, end);
     assert_eq!(files(place.logs()).len(), names.len());
     assert_eq!(fs::read_dir(place.log("h")).unwrap().count(), names.len());

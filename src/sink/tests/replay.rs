@@ -8,7 +8,7 @@ use super::*;
 use crate::sink::checkpoint::Checkpoint;
 use crate::sink::clock::Clock;
 use crate::sink::crash;
-use crate::sink::runner::{id, open};
+use crate::sink::handle::{id, open};
 
 /// Writes on this thread until all is written, or until the crash. Returns whether it got through.
 fn run(place: &Place, config: &LogConfig, crash_after: Option<u32>, checkpoint: bool) -> bool {
