@@ -88,6 +88,7 @@ pub(super) fn make_folder(dir: &Path) -> io::Result<()> {
 }
 
 /// How log files and what becomes of them are made: mode 0640, never through a link.
+#[cfg_attr(not(unix), allow(unused_mut))]
 pub(super) fn options() -> OpenOptions {
     let mut options = OpenOptions::new();
     #[cfg(unix)]
