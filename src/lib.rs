@@ -7,6 +7,7 @@ pub mod config;
 pub mod error;
 pub mod journal;
 pub mod server;
+pub mod sink;
 pub mod wire;
 
 pub use error::{Error, Kind, Result};

@@ -28,7 +28,7 @@ pub fn run(settings: &Settings) -> Result<(), Failure> {
         None => log::info!("hwgate {} starts", env!("CARGO_PKG_VERSION")),
     }
     loaded.warnings.iter().for_each(|warning| log::warn!("{warning}"));
-    let server = server::start(loaded.config, settings.overrides()?).map_err(|error| Failure::start(&error))?;
+    let server = server::start(loaded.config).map_err(|error| Failure::start(&error))?;
     for (name, endpoint) in server.endpoints() {
         say(&format!("{name} {endpoint}"));
     }

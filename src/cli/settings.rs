@@ -25,7 +25,8 @@ fn pair(text: &str) -> Result<(String, String), String> {
 impl Settings {
     /// Loads them; warnings go to standard error.
     pub fn load(&self) -> Result<Loaded, Failure> {
-        let overrides = self.overrides()?;
+        let overrides = Overrides::from_process().map_err(|error| Failure::config(&error))?;
+        let overrides = Overrides { config: self.config.clone(), set: self.set.clone(), ..overrides };
         let mut loaded = Config::load(&overrides).map_err(|error| Failure::config(&error))?;
         if loaded.config.file.is_none() {
             loaded
@@ -33,12 +34,6 @@ impl Settings {
                 .push("no settings file found; the defaults apply (`hwgate init` writes one)".to_owned());
         }
         Ok(loaded)
-    }
-
-    /// What stands above the settings file: flags, then the environment.
-    pub fn overrides(&self) -> Result<Overrides, Failure> {
-        let overrides = Overrides::from_process().map_err(|error| Failure::config(&error))?;
-        Ok(Overrides { config: self.config.clone(), set: self.set.clone(), ..overrides })
     }
 
     /// Shows the warnings of a command that ends at once.

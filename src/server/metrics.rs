@@ -1,5 +1,6 @@
 //! Counts of the plain log channel. They add up: received = written + dropped, once nothing is pending.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::{Value, json};
@@ -38,7 +39,7 @@ pub(super) struct IntakeMetrics {
     received: AtomicU64,
     bytes: AtomicU64,
     written: AtomicU64,
-    dropped: [AtomicU64; Drop::ALL.len()],
+    dropped: [Arc<AtomicU64>; Drop::ALL.len()],
     text: [AtomicU64; RULES.len()],
 }
 
@@ -65,15 +66,21 @@ impl IntakeMetrics {
         add(&self.dropped[reason as usize], count);
     }
 
+    /// The count of one reason, for whoever else tells of it.
+    pub fn dropped_counter(&self, reason: Drop) -> Arc<AtomicU64> {
+        self.dropped[reason as usize].clone()
+    }
+
     pub fn to_json(&self) -> Value {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let named = |names: &[&str], counters: &[AtomicU64]| -> Value {
-            names.iter().zip(counters).map(|(name, counter)| (name.to_string(), json!(get(counter)))).collect()
-        };
+        fn named<'a>(names: &[&str], counters: impl IntoIterator<Item = &'a AtomicU64>) -> Value {
+            let counts = counters.into_iter().map(|counter| json!(counter.load(Ordering::Relaxed)));
+            names.iter().map(|name| name.to_string()).zip(counts).collect()
+        }
         // Read in this order, so that what is in the batch now shows as pending and never as negative.
         let text = named(&RULES, &self.text);
-        let dropped = named(&Drop::ALL.map(Drop::name), &self.dropped);
-        let lost: u64 = self.dropped.iter().map(get).sum();
+        let dropped = named(&Drop::ALL.map(Drop::name), self.dropped.iter().map(|count| &**count));
+        let lost: u64 = self.dropped.iter().map(|count| get(count)).sum();
         let written = get(&self.written);
         let received = get(&self.received);
         json!({

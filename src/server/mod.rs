@@ -27,7 +27,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crate::config::{Config, Overrides};
+use crate::config::Config;
 use crate::journal::{self, Journal};
 use crate::{Error, Kind, Result};
 
@@ -46,15 +46,14 @@ pub struct Server {
     _locks: Vec<std::fs::File>,
 }
 
-/// Binds all endpoints, opens the journal, starts the sinks and serves. `overrides` is what
-/// [`Server::reload`] reads the settings with again.
+/// Binds all endpoints, opens the journal, starts the sinks and serves.
 ///
 /// Returns when everything is up: what is sent from now on is taken.
 ///
 /// # Errors
 /// ADDR_IN_USE when an endpoint or the journal belongs to another process, PERMISSION, NOT_FOUND,
 /// DISK_FULL or IO with the path when something cannot be made. Nothing is left half open.
-pub fn start(config: Config, overrides: Overrides) -> Result<Server> {
+pub fn start(config: Config) -> Result<Server> {
     let context = zmq::Context::new();
     let mut locks = Vec::new();
     let mut endpoints = Vec::new();
@@ -82,7 +81,7 @@ pub fn start(config: Config, overrides: Overrides) -> Result<Server> {
             recovery.damaged_places
         );
     }
-    let shared = Arc::new(Shared::new(config, overrides, endpoints, journal, recovery)?);
+    let shared = Arc::new(Shared::new(config, endpoints, journal, recovery)?);
     let started = spawn_channels(&shared, &context, commands, logs);
     let (commands, intake) = match started {
         Ok(threads) => threads,

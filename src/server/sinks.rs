@@ -1,6 +1,7 @@
 //! The set of `[[log]]` sinks, and changing it while the gateway runs.
 
 use std::path::PathBuf;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -9,7 +10,7 @@ use serde_json::{Value, json};
 use super::state::guard;
 use crate::config::{Config, LogConfig};
 use crate::journal::{Journal, Position};
-use crate::sink::{Context, Sink, State};
+use crate::sink::{Context, Health, Sink};
 use crate::{Error, Kind, Result};
 
 /// How long a reload waits for a sink that it stops.
@@ -20,6 +21,8 @@ pub(super) struct Sinks {
     running: Mutex<Vec<Running>>,
     /// Held through a reload, so that two do not mix.
     changing: Mutex<()>,
+    /// Counts the records that the gateway dropped because the journal took nothing.
+    dropped: Arc<AtomicU64>,
 }
 
 #[derive(Clone)]
@@ -53,10 +56,10 @@ impl std::fmt::Display for Changes {
 
 impl Sinks {
     /// Starts one sink for each `[[log]]` and forgets what is left of sinks that are no longer there.
-    pub fn start(config: &Config, journal: &Arc<Journal>) -> Result<Sinks> {
+    pub fn start(config: &Config, journal: &Arc<Journal>, dropped: Arc<AtomicU64>) -> Result<Sinks> {
         let mut running = Vec::new();
         for log in &config.logs {
-            running.push(start(log, config, journal)?);
+            running.push(start(log, config, journal, &dropped)?);
         }
         for consumer in journal.consumers() {
             if !running.iter().any(|one: &Running| one.sink.id() == consumer) {
@@ -64,7 +67,7 @@ impl Sinks {
                 forget(&consumer, config, journal)?;
             }
         }
-        Ok(Sinks { running: Mutex::new(running), changing: Mutex::new(()) })
+        Ok(Sinks { running: Mutex::new(running), changing: Mutex::new(()), dropped })
     }
 
     /// Goes from one set of `[[log]]` to another. A sink that stays keeps its position; on an error all
@@ -85,7 +88,7 @@ impl Sinks {
                 new.push(kept.clone());
                 continue;
             }
-            match start(log, config, journal) {
+            match start(log, config, journal, &self.dropped) {
                 Ok(started) => {
                     let list = match leaving.iter().any(|one| one.config.path == log.path) {
                         true => &mut changes.changed,
@@ -125,7 +128,7 @@ impl Sinks {
         }
         let mut running = staying.to_vec();
         for one in leaving {
-            match start(&one.config, config, journal) {
+            match start(&one.config, config, journal, &self.dropped) {
                 Ok(started) => running.push(started),
                 Err(error) => log::error!("log {}: cannot be started again: {error}", one.config.path),
             }
@@ -141,9 +144,10 @@ impl Sinks {
             .map(|one| {
                 let status = one.sink.status();
                 let (state, reason) = match &status.state {
-                    State::Ok => ("ok", None),
-                    State::Degraded { reason, .. } => ("degraded", Some(reason)),
-                    State::Failed { reason } => ("failed", Some(reason)),
+                    Health::Ok => ("ok", None),
+                    Health::Degraded { reason, .. } => ("degraded", Some(reason)),
+                    Health::Failed { reason } => ("failed", Some(reason)),
+                    Health::Stopped => ("stopped", None),
                 };
                 json!({
                     "id": one.sink.id(),
@@ -157,6 +161,8 @@ impl Sinks {
                     "written_bytes": status.written_bytes,
                     "lost_records": status.lost_records,
                     "rotations": status.rotations,
+                    "skipped_bytes": status.skipped,
+                    "damaged_frames": status.damaged_frames,
                 })
             })
             .collect()
@@ -166,8 +172,8 @@ impl Sinks {
     pub fn degraded(&self) -> Option<String> {
         let running = guard(&self.running).clone();
         running.iter().find_map(|one| match one.sink.status().state {
-            State::Ok => None,
-            State::Degraded { reason, .. } | State::Failed { reason } => {
+            Health::Ok | Health::Stopped => None,
+            Health::Degraded { reason, .. } | Health::Failed { reason } => {
                 Some(format!("log {}: {reason}", one.sink.id()))
             }
         })
@@ -220,11 +226,18 @@ impl Sinks {
     }
 }
 
-fn start(log: &LogConfig, config: &Config, journal: &Arc<Journal>) -> Result<Running> {
+fn start(
+    log: &LogConfig,
+    config: &Config,
+    journal: &Arc<Journal>,
+    dropped: &Arc<AtomicU64>,
+) -> Result<Running> {
     let context = Context {
         log_dir: config.gateway.log_dir.clone(),
         state_dir: config.journal.dir.clone(),
         journal: journal.clone(),
+        name: config.gateway.name.clone(),
+        dropped: dropped.clone(),
     };
     Ok(Running { config: log.clone(), sink: Arc::new(Sink::start(log.clone(), context)?) })
 }

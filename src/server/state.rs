@@ -5,10 +5,10 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::Result;
-use crate::config::{self, Config, Overrides};
+use crate::config::{self, Config};
 use crate::journal::{Journal, Recovery};
 
-use super::metrics::IntakeMetrics;
+use super::metrics::{Drop, IntakeMetrics};
 use super::sinks::Sinks;
 use super::wake::Waker;
 
@@ -36,7 +36,6 @@ pub(super) struct Shared {
     pub sinks: Sinks,
     pub intake: IntakeMetrics,
     settings: Mutex<Settings>,
-    overrides: Overrides,
     stop: Mutex<Stop>,
     stop_changed: Condvar,
     wakers: Mutex<Vec<(Role, Waker)>>,
@@ -63,12 +62,12 @@ struct Stop {
 impl Shared {
     pub fn new(
         config: Config,
-        overrides: Overrides,
         endpoints: Vec<(String, String)>,
         journal: Arc<Journal>,
         recovery: Recovery,
     ) -> Result<Shared> {
-        let sinks = Sinks::start(&config, &journal)?;
+        let intake = IntakeMetrics::default();
+        let sinks = Sinks::start(&config, &journal, intake.dropped_counter(Drop::DiskFull))?;
         Ok(Shared {
             name: config.gateway.name.clone(),
             session: uuid::Uuid::new_v4().to_string(),
@@ -77,9 +76,8 @@ impl Shared {
             journal,
             recovery,
             sinks,
-            intake: IntakeMetrics::default(),
+            intake,
             settings: Mutex::new(Settings { intake: Arc::new(config.intake.clone()), config }),
-            overrides,
             stop: Mutex::default(),
             stop_changed: Condvar::new(),
             wakers: Mutex::default(),
@@ -100,7 +98,7 @@ impl Shared {
 
     /// Reads the settings again and applies what can be: sinks and limits.
     pub fn reload(&self) -> Result<Reloaded> {
-        let loaded = Config::load(&self.overrides)?;
+        let loaded = self.config().load_again()?;
         for warning in &loaded.warnings {
             log::warn!("{warning}");
         }

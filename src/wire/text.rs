@@ -67,7 +67,7 @@ fn without_trailing_nuls(bytes: &[u8]) -> &[u8] {
 
 /// Nothing but printable ASCII; written so that it is compiled to vector instructions, for it runs
 /// over every byte that comes in and every byte that goes out.
-fn is_plain(bytes: &[u8]) -> bool {
+pub(crate) fn is_plain(bytes: &[u8]) -> bool {
     bytes.iter().fold(0u8, |odd, &byte| odd | u8::from(!(0x20..0x7f).contains(&byte))) == 0
 }
 
