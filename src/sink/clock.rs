@@ -81,14 +81,14 @@ impl Clock {
         let mut stamp = [0; 35];
         stamp[..19].copy_from_slice(&self.text);
         stamp[19] = b'.';
-        let mut fraction = nanos.rem_euclid(1_000_000_000) as u32;
-        if DIGITS == 6 {
-            fraction /= 1000;
-        }
-        for digit in stamp[20..20 + DIGITS].iter_mut().rev() {
-            *digit = b'0' + (fraction % 10) as u8;
-            fraction /= 10;
-        }
+        let fraction = nanos.rem_euclid(1_000_000_000) as u32;
+        // Six digits, and three more that are overwritten where they are not wanted.
+        let (micros, rest) = (fraction / 1_000, fraction % 1_000);
+        two_digits(&mut stamp[20..22], micros / 10_000);
+        two_digits(&mut stamp[22..24], micros / 100 % 100);
+        two_digits(&mut stamp[24..26], micros % 100);
+        two_digits(&mut stamp[26..28], rest / 10);
+        stamp[28] = b'0' + (rest % 10) as u8;
         stamp[20 + DIGITS..26 + DIGITS].copy_from_slice(&self.suffix);
         let zone = if self.offset_at.is_some() { 6 } else { 1 };
         out.extend_from_slice(&stamp[..20 + DIGITS + zone]);

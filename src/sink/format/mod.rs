@@ -37,6 +37,7 @@ pub struct Formatter {
     eol: &'static [u8],
     time: Clock,
     received: Clock,
+    origin: text::Origin,
 }
 
 #[derive(Debug)]
@@ -65,7 +66,7 @@ impl Formatter {
             Eol::CrLf => b"\r\n",
         };
         // Times of clients and of the gateway differ, so each has its own second to remember.
-        Ok(Formatter { form, eol, time: clock.clone(), received: clock })
+        Ok(Formatter { form, eol, time: clock.clone(), received: clock, origin: text::Origin::default() })
     }
 
     /// What ends a line.
@@ -76,7 +77,7 @@ impl Formatter {
     /// Appends the line, its end included.
     pub fn write(&mut self, line: &Line<'_>, out: &mut Vec<u8>) {
         match &self.form {
-            Form::Text => text::write(line, &mut self.time, out),
+            Form::Text => text::write(line, &mut self.time, &mut self.origin, out),
             Form::Json => json::write(line, &mut self.time, &mut self.received, out),
             Form::Logfmt => logfmt::write(line, &mut self.time, out),
             Form::Template(template) => template.write(line, &mut self.time, &mut self.received, out),

@@ -60,6 +60,25 @@ fn text_is_the_documented_line() {
 }
 
 #[test]
+fn the_sender_is_that_of_each_record() {
+    let mut formatter = Formatter::new(&config(Format::Text)).unwrap();
+    let senders = [
+        ("h", "a", None),
+        ("h", "a", None),
+        ("ha", "", None),
+        ("h", "a", Some(1)),
+        ("", "", None),
+        ("", "", None),
+    ];
+    for (host, source, pid) in senders {
+        let line = Line { record: Record { host, source, pid, fields: "", ..sample().record }, ..sample() };
+        let mut out = Vec::new();
+        formatter.write(&line, &mut out);
+        assert_eq!(String::from_utf8(out).unwrap(), render(Format::Text, &line));
+    }
+}
+
+#[test]
 fn json_has_everything_and_the_bytes_where_the_text_does_not_give_them() {
     let line = sample();
     assert_eq!(
