@@ -420,6 +420,12 @@ impl Journal {
         self.grown.notify_all();
     }
 
+    /// Ends as a killed process would: nothing more is written.
+    #[cfg(test)]
+    pub(crate) fn crash(&self) {
+        guard(&self.writer).closed = true;
+    }
+
     /// Figures for people and monitors.
     pub fn stats(&self) -> Stats {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
@@ -447,8 +453,14 @@ impl Journal {
     pub fn close(&self) -> Result<()> {
         let file = {
             let mut writer = guard(&self.writer);
-            writer.closed = true;
-            writer.file.clone()
+            let file = writer.file.clone();
+            if !writer.closed {
+                // A last snapshot, so that the newest positions are known even if the consumers' own
+                // checkpoints are lost. Without space for it there are these checkpoints.
+                let _ = self.roll(&mut writer);
+                writer.closed = true;
+            }
+            file
         };
         self.sync.stop();
         // The sync thread itself may be the one that lets the last reference go.

@@ -216,6 +216,7 @@ proptest! {
                 highest = frame.position;
                 wanted.insert(frame.position, (frame.end, body));
             }
+            journal.crash();
             drop(journal);
             for damage in damages {
                 let hit = hurt(dir.path(), &damage);

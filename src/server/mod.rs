@@ -87,7 +87,9 @@ pub fn start(config: Config) -> Result<Server> {
         Ok(threads) => threads,
         Err(error) => {
             shared.stop_by(Instant::now());
+            shared.finish_commands();
             let _ = shared.sinks.stop(Instant::now());
+            shared.close_wakers();
             return Err(error);
         }
     };
@@ -154,7 +156,8 @@ impl Server {
         let journal = self.shared.journal.close();
         self.shared.finish_commands();
         let commands = self.commands.take().map_or(Ok(()), |thread| thread.join().map_err(panicked));
-        // No socket is left, so this returns at once.
+        // Then no socket is left, and ending the context returns at once.
+        self.shared.close_wakers();
         let _ = self.context.destroy();
         intake.and(sinks).and(journal).and(commands)
     }

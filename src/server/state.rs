@@ -127,6 +127,11 @@ impl Shared {
         }
     }
 
+    /// Closes the wakers' sockets, without which the context cannot end.
+    pub fn close_wakers(&self) {
+        guard(&self.wakers).clear();
+    }
+
     /// Notes that a thread came round.
     pub fn beat(&self, role: Role) {
         let now = self.started.elapsed().as_millis() as u64;

@@ -8,7 +8,7 @@ use super::*;
 use crate::sink::checkpoint::Checkpoint;
 use crate::sink::clock::Clock;
 use crate::sink::crash;
-use crate::sink::handle::{id, open};
+use crate::sink::handle::open;
 
 /// Writes on this thread until all is written, or until the crash. Returns whether it got through.
 fn run(place: &Place, config: &LogConfig, crash_after: Option<u32>, checkpoint: bool) -> bool {
@@ -17,7 +17,7 @@ fn run(place: &Place, config: &LogConfig, crash_after: Option<u32>, checkpoint: 
     }
     let result = catch_unwind(AssertUnwindSafe(|| {
         let clock = Clock::new(config.zone);
-        let mut writer = open(config, &place.context, &id(config), clock).unwrap();
+        let mut writer = open(config, &place.context, &config.path, clock).unwrap();
         // Not the thread beside it: where it is killed is tested where it is.
         writer.files.keeper = None;
         while writer.advance(Duration::ZERO).unwrap() {}
