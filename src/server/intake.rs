@@ -8,6 +8,8 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use hwgate_zmq::Incoming;
+
 use super::metrics::Drop;
 use super::state::{Role, Shared, now};
 use super::throttle::Throttle;
@@ -28,6 +30,8 @@ const PAUSE_MS: i64 = 1;
 const DRAINED: Duration = Duration::from_millis(200);
 /// Messages taken before other duties have their turn.
 const TURN: usize = 4096;
+/// So many messages taken in a row share one look at the clock.
+const SAME_TIME: usize = 16;
 /// How often one kind of trouble is reported.
 const REPORT: Duration = Duration::from_secs(60);
 
@@ -52,8 +56,10 @@ struct Intake {
     woken: zmq::Socket,
     limits: Arc<Limits>,
     batch: Batch,
-    /// Memory for the address of the message at hand.
-    host: String,
+    /// Received into again and again: first frame, second frame, what is too many.
+    frames: [Incoming; 3],
+    /// When the messages at hand came.
+    time: i64,
     /// Warnings about dropped messages, by reason.
     throttles: [Throttle; Drop::ALL.len()],
     /// Messages lost since the journal last took one.
@@ -86,7 +92,8 @@ impl Intake {
             socket,
             woken,
             batch: Batch::default(),
-            host: String::new(),
+            frames: Default::default(),
+            time: now(),
             throttles: [const { Throttle::every(REPORT) }; Drop::ALL.len()],
             lost: 0,
             disk_report: Throttle::every(REPORT),
@@ -131,66 +138,52 @@ impl Intake {
 
     /// Takes messages until none waits or others must have their turn; tells how many.
     fn take_what_waits(&mut self) -> usize {
-        let mut message = zmq::Message::new();
+        let mut frames = std::mem::take(&mut self.frames);
         let mut taken = 0;
-        while taken < TURN && self.socket.recv(&mut message, zmq::DONTWAIT).is_ok() {
+        while taken < TURN && frames[0].receive(&mut self.socket, zmq::DONTWAIT).is_ok() {
+            // Reading the clock for each message costs as much as encoding it.
+            if taken % SAME_TIME == 0 {
+                self.time = now();
+            }
             taken += 1;
-            self.take(&mut message);
+            self.take(&mut frames);
             if self.batch.body.len() >= BATCH_BYTES {
                 self.append();
             }
         }
+        self.frames = frames;
         if self.batch.begun.is_some_and(|begun| begun.elapsed() >= BATCH_AGE) {
             self.append();
         }
         taken
     }
 
-    /// Takes one message, of which `first` is the first frame.
-    fn take(&mut self, first: &mut zmq::Message) {
-        if !first.get_more() {
-            self.shared.intake.received(first.len());
-            return self.take_single(first);
-        }
-        let mut second = zmq::Message::new();
-        let mut frames = 1;
-        let mut bytes = first.len();
-        let mut rest = zmq::Message::new();
-        loop {
-            let frame = if frames == 1 { &mut second } else { &mut rest };
-            if self.socket.recv(frame, 0).is_err() {
+    /// Takes the message whose first frame was received.
+    fn take(&mut self, frames: &mut [Incoming; 3]) {
+        let [first, second, rest] = frames;
+        let mut count = 1;
+        let mut bytes = first.bytes().len();
+        let mut more = first.more();
+        while more {
+            let frame = if count == 1 { &mut *second } else { &mut *rest };
+            if frame.receive(&mut self.socket, 0).is_err() {
                 break;
             }
-            frames += 1;
-            bytes += frame.len();
-            if !frame.get_more() {
-                break;
-            }
+            count += 1;
+            bytes += frame.bytes().len();
+            more = frame.more();
         }
         self.shared.intake.received(bytes);
-        let host = self.host_of(first);
-        if frames > 2 {
-            self.drop_message(Drop::Frames, &host, &format!("{frames} frames, expected 1 or 2"));
-        } else {
-            let (level, source) = topic(first);
-            self.record(&host, Parsed { level, source: source.into(), text: &second });
-        }
-        self.host = host;
-    }
-
-    fn take_single(&mut self, message: &mut zmq::Message) {
-        let host = self.host_of(message);
-        self.record(&host, Parsed { level: None, source: "logs".into(), text: message });
-        self.host = host;
-    }
-
-    /// The peer's address, in the string kept for it: this runs for every message.
-    fn host_of(&mut self, message: &mut zmq::Message) -> String {
-        let mut host = std::mem::take(&mut self.host);
-        host.clear();
         // Peers over ipc have no address; they are on this machine.
-        host.push_str(message.gets("Peer-Address").unwrap_or("localhost"));
-        host
+        let host = first.peer_address().unwrap_or("localhost");
+        match count {
+            1 => self.record(host, Parsed { level: None, source: "logs".into(), text: first.bytes() }),
+            2 => {
+                let (level, source) = topic(first.bytes());
+                self.record(host, Parsed { level, source: source.into(), text: second.bytes() });
+            }
+            _ => self.drop_message(Drop::Frames, host, &format!("{count} frames, expected 1 or 2")),
+        }
     }
 
     fn record(&mut self, host: &str, parsed: Parsed<'_>) {
@@ -206,7 +199,7 @@ impl Intake {
         let rule = text::classify(text, self.limits.encoding);
         self.shared.intake.text(rule);
         let level = parsed.level.or_else(|| leading_level(rule, text)).unwrap_or_default();
-        let time = now();
+        let time = self.time;
         self.batch.add(time, level, &Record {
             time,
             level,
@@ -294,8 +287,10 @@ impl Intake {
         self.shared.intake.dropped(Drop::Internal, u64::from(batch.records) + 1);
         log::error!("logs: a defect: handling a message panicked; {} messages dropped", batch.records + 1);
         // Frames of a message that was not read to its end.
-        let mut rest = zmq::Message::new();
-        while self.socket.get_rcvmore().unwrap_or(false) && self.socket.recv(&mut rest, zmq::DONTWAIT).is_ok() {}
+        let mut rest = Incoming::new();
+        while self.socket.get_rcvmore().unwrap_or(false)
+            && rest.receive(&mut self.socket, zmq::DONTWAIT).is_ok()
+        {}
     }
 }
 

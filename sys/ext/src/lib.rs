@@ -1,6 +1,6 @@
 //! Safe functions for what the [`zmq`] crate lacks, so that the rest of hwgate needs no `unsafe`:
-//! three socket options, what the libzmq in this program can do, and a check of endpoints that come
-//! from users.
+//! three socket options, receiving without allocations, what the libzmq in this program can do, and a
+//! check of endpoints that come from users.
 //!
 //! ```
 //! use hwgate_zmq::{check_endpoint, set_zap_enforce_domain};
@@ -15,10 +15,14 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod incoming;
+
 use std::error::Error;
 use std::ffi::c_int;
 use std::fmt;
 use zmq::Socket;
+
+pub use incoming::Incoming;
 
 /// `ZMQ_ZAP_ENFORCE_DOMAIN`: a draft in libzmq 4.3.5's header, but set and obeyed by the stable build.
 const ZAP_ENFORCE_DOMAIN: c_int = 93;
