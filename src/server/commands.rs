@@ -35,8 +35,7 @@ pub(super) fn spawn(
     let (woken, waker) = wake::pair(context)?;
     shared.add_waker(Role::Commands, waker);
     let (sender, replies) = channel();
-    let commands =
-        Commands { shared: shared.clone(), socket, woken, sender, replies, slow: Arc::default() };
+    let commands = Commands { shared: shared.clone(), socket, woken, sender, replies, slow: Arc::default() };
     std::thread::Builder::new()
         .name("commands".into())
         .spawn(move || commands.run())

@@ -58,6 +58,8 @@ struct Intake {
     batch: Batch,
     /// Received into again and again: first frame, second frame, what is too many.
     frames: [Incoming; 3],
+    /// The address of the peer of the message before.
+    host: String,
     /// When the messages at hand came.
     time: i64,
     /// Warnings about dropped messages, by reason.
@@ -93,6 +95,7 @@ impl Intake {
             woken,
             batch: Batch::default(),
             frames: Default::default(),
+            host: String::new(),
             time: now(),
             throttles: [const { Throttle::every(REPORT) }; Drop::ALL.len()],
             lost: 0,
@@ -161,8 +164,9 @@ impl Intake {
     /// Takes the message whose first frame was received.
     fn take(&mut self, frames: &mut [Incoming; 3]) {
         let [first, second, rest] = frames;
+        let head = first.bytes();
         let mut count = 1;
-        let mut bytes = first.bytes().len();
+        let mut bytes = head.len();
         let mut more = first.more();
         while more {
             let frame = if count == 1 { &mut *second } else { &mut *rest };
@@ -174,16 +178,28 @@ impl Intake {
             more = frame.more();
         }
         self.shared.intake.received(bytes);
-        // Peers over ipc have no address; they are on this machine.
-        let host = first.peer_address().unwrap_or("localhost");
+        let host = self.host_of(first);
         match count {
-            1 => self.record(host, Parsed { level: None, source: "logs".into(), text: first.bytes() }),
+            1 => self.record(&host, Parsed { level: None, source: "logs".into(), text: head }),
             2 => {
-                let (level, source) = topic(first.bytes());
-                self.record(host, Parsed { level, source: source.into(), text: second.bytes() });
+                let (level, source) = topic(head);
+                self.record(&host, Parsed { level, source: source.into(), text: second.bytes() });
             }
-            _ => self.drop_message(Drop::Frames, host, &format!("{count} frames, expected 1 or 2")),
+            _ => self.drop_message(Drop::Frames, &host, &format!("{count} frames, expected 1 or 2")),
         }
+        self.host = host;
+    }
+
+    /// The peer's address, in the string kept for it: most messages come from the peer of the one before.
+    fn host_of(&mut self, frame: &Incoming) -> String {
+        let mut host = std::mem::take(&mut self.host);
+        // Peers over ipc have no address; they are on this machine.
+        let address = frame.peer_address().unwrap_or(c"localhost");
+        if host.as_bytes() != address.to_bytes() {
+            host.clear();
+            host.push_str(&address.to_string_lossy());
+        }
+        host
     }
 
     fn record(&mut self, host: &str, parsed: Parsed<'_>) {
@@ -200,16 +216,11 @@ impl Intake {
         self.shared.intake.text(rule);
         let level = parsed.level.or_else(|| leading_level(rule, text)).unwrap_or_default();
         let time = self.time;
-        self.batch.add(time, level, &Record {
+        self.batch.add(
             time,
             level,
-            source: &parsed.source,
-            host,
-            pid: None,
-            rule,
-            text,
-            fields: "",
-        });
+            &Record { time, level, source: &parsed.source, host, pid: None, rule, text, fields: "" },
+        );
     }
 
     fn drop_message(&mut self, reason: Drop, host: &str, what: &str) {
@@ -255,16 +266,20 @@ impl Intake {
         let time = now();
         let mut notice = Batch::default();
         let text = format!("resumed, {} messages lost: the journal could not be written", self.lost);
-        notice.add(time, Level::Warn, &Record {
+        notice.add(
             time,
-            level: Level::Warn,
-            source: "hwgate",
-            host: &self.shared.name,
-            pid: Some(std::process::id()),
-            rule: TextRule::Utf8,
-            text: text.as_bytes(),
-            fields: "",
-        });
+            Level::Warn,
+            &Record {
+                time,
+                level: Level::Warn,
+                source: "hwgate",
+                host: &self.shared.name,
+                pid: Some(std::process::id()),
+                rule: TextRule::Utf8,
+                text: text.as_bytes(),
+                fields: "",
+            },
+        );
         match self.shared.journal.append(&notice.header(), &notice.body, true) {
             Ok(_) => {
                 log::warn!("logs: {text}");

@@ -63,7 +63,9 @@ fn hello(shared: &Shared, method: &str, params: Params) -> std::result::Result<O
     let endpoints: serde_json::Map<String, Value> = shared
         .endpoints
         .iter()
-        .map(|(name, endpoint)| (name.clone(), json!(advertised(endpoint, config.endpoints.advertise.as_deref()))))
+        .map(|(name, endpoint)| {
+            (name.clone(), json!(advertised(endpoint, config.endpoints.advertise.as_deref())))
+        })
         .collect();
     Ok(Outcome::Now(json!({
         "name": shared.name,
@@ -253,15 +255,18 @@ fn tail_from(
             }
             let text = text::decode(record.rule, record.text).text;
             bytes += text.len();
-            last.push_back((text.len(), json!({
-                "time_ns": record.time.to_string(),
-                "level": record.level.name(),
-                "source": record.source,
-                "host": record.host,
-                "pid": record.pid,
-                "text": text,
-                "fields": serde_json::from_str::<Value>(record.fields).unwrap_or_default(),
-            })));
+            last.push_back((
+                text.len(),
+                json!({
+                    "time_ns": record.time.to_string(),
+                    "level": record.level.name(),
+                    "source": record.source,
+                    "host": record.host,
+                    "pid": record.pid,
+                    "text": text,
+                    "fields": serde_json::from_str::<Value>(record.fields).unwrap_or_default(),
+                }),
+            ));
             while last.len() > tail.records || bytes > TAIL_BYTES {
                 bytes -= last.pop_front().map_or(0, |(len, _)| len);
             }

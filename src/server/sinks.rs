@@ -201,7 +201,10 @@ impl Sinks {
         if chosen.is_empty() {
             let known: Vec<&str> = sinks.iter().map(|sink| sink.id()).collect();
             let log = log.unwrap_or_default();
-            return Err(Error::new(Kind::NotFound, format!("log.rotate: no log {log:?}; there is {known:?}")));
+            return Err(Error::new(
+                Kind::NotFound,
+                format!("log.rotate: no log {log:?}; there is {known:?}"),
+            ));
         }
         let mut files = Vec::new();
         for sink in chosen {

@@ -68,7 +68,9 @@ fn bind_error(name: &str, endpoint: &str, error: zmq::Error) -> Error {
             (Kind::InvalidArgument, "is no address of this machine")
         }
         zmq::Error::EPROTONOSUPPORT => (Kind::NotEnabled, "has a transport that this build does not have"),
-        zmq::Error::EMFILE => (Kind::Io, "needs a descriptor and there is none left; raise the limit (ulimit -n)"),
+        zmq::Error::EMFILE => {
+            (Kind::Io, "needs a descriptor and there is none left; raise the limit (ulimit -n)")
+        }
         _ => return Error::new(Kind::Io, format!("{endpoint} ({name}): cannot listen: {error}")),
     };
     Error::new(kind, format!("{endpoint} ({name}) {advice}"))

@@ -87,6 +87,12 @@ impl<'a> Input<'a> {
     }
 
     pub(crate) fn str(&mut self, index: u8) -> Result<&'a str, DecodeError> {
+        self.str_like(index, "")
+    }
+
+    /// A string that is probably `like`.
+    #[inline]
+    pub(crate) fn str_like(&mut self, index: u8, like: &'a str) -> Result<&'a str, DecodeError> {
         let len = match self.marker()? {
             Marker::FixStr(len) => len.into(),
             Marker::Str8 => self.big_endian(1)?,
@@ -94,7 +100,11 @@ impl<'a> Input<'a> {
             Marker::Str32 => self.big_endian(4)?,
             _ => return Err(DecodeError::Element(index)),
         };
-        std::str::from_utf8(self.take(len as usize)?).map_err(|_| DecodeError::Element(index))
+        let bytes = self.take(len as usize)?;
+        if bytes == like.as_bytes() {
+            return Ok(like);
+        }
+        std::str::from_utf8(bytes).map_err(|_| DecodeError::Element(index))
     }
 
     pub(crate) fn bin(&mut self, index: u8) -> Result<&'a [u8], DecodeError> {

@@ -51,11 +51,12 @@ impl<'a> Record<'a> {
     /// Appends the record to a batch.
     pub fn encode(&self, batch: &mut Vec<u8>) {
         batch.reserve(40 + self.source.len() + self.host.len() + self.text.len() + self.fields.len());
+        // The parts of fixed length at once: this runs for every message.
+        let mut head = [0x90 | ELEMENTS as u8, 0xd3, 0, 0, 0, 0, 0, 0, 0, 0, self.level as u8];
+        head[2..10].copy_from_slice(&self.time.to_be_bytes());
+        batch.extend_from_slice(&head);
         let mut out = ByteBuf::from_vec(std::mem::take(batch));
         // Writing into memory cannot fail; the errors are uninhabited.
-        let _ = encode::write_array_len(&mut out, ELEMENTS);
-        let _ = encode::write_i64(&mut out, self.time);
-        let _ = encode::write_pfix(&mut out, self.level as u8);
         let _ = encode::write_str(&mut out, self.source);
         let _ = encode::write_str(&mut out, self.host);
         match self.pid {
@@ -77,6 +78,12 @@ impl<'a> Record<'a> {
 
     /// Takes the first record off `batch`.
     pub fn decode(batch: &mut &'a [u8]) -> Result<Record<'a>, DecodeError> {
+        Record::decode_after(batch, "", "")
+    }
+
+    /// As [`Record::decode`], with the source and the host of the record before, which are as a rule the
+    /// same: comparing them is quicker than checking them for UTF-8 again.
+    fn decode_after(batch: &mut &'a [u8], source: &'a str, host: &'a str) -> Result<Record<'a>, DecodeError> {
         let mut input = Input::new(batch);
         let elements = input.array_len()?;
         if elements < ELEMENTS {
@@ -88,8 +95,8 @@ impl<'a> Record<'a> {
                 .ok()
                 .and_then(Level::from_number)
                 .ok_or(DecodeError::Element(1))?,
-            source: input.str(2)?,
-            host: input.str(3)?,
+            source: input.str_like(2, source)?,
+            host: input.str_like(3, host)?,
             pid: match input.peek()? {
                 Marker::Null => {
                     input.take(1)?;
@@ -124,13 +131,15 @@ impl<'a> Record<'a> {
 /// The records of a batch, first to last; ends after the first error.
 pub fn records(batch: &[u8]) -> impl Iterator<Item = Result<Record<'_>, DecodeError>> {
     let mut rest = batch;
+    let (mut source, mut host) = ("", "");
     std::iter::from_fn(move || {
         if rest.is_empty() {
             return None;
         }
-        let record = Record::decode(&mut rest);
-        if record.is_err() {
-            rest = &[];
+        let record = Record::decode_after(&mut rest, source, host);
+        match &record {
+            Ok(record) => (source, host) = (record.source, record.host),
+            Err(_) => rest = &[],
         }
         Some(record)
     })

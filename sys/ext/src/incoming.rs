@@ -74,18 +74,14 @@ impl Incoming {
     /// The address that the message came from, such as `192.168.1.7`; none for inproc, and for ipc on
     /// some systems.
     #[must_use]
-    pub fn peer_address(&self) -> Option<&str> {
+    pub fn peer_address(&self) -> Option<&CStr> {
         const PEER_ADDRESS: &CStr = c"Peer-Address";
         // SAFETY: message and name are valid; what comes back is null or a string that belongs to the
         // message's connection data, which the message holds.
-        let address = unsafe {
+        unsafe {
             let address = zmq_sys::zmq_msg_gets(&raw const *self.message, PEER_ADDRESS.as_ptr());
-            if address.is_null() {
-                return None;
-            }
-            CStr::from_ptr(address)
-        };
-        address.to_str().ok()
+            (!address.is_null()).then(|| CStr::from_ptr(address))
+        }
     }
 }
 
