@@ -64,7 +64,8 @@ struct hwgate_sodium_table
     void (*wipe) (uint8_t *memory, size_t len);
 };
 
-#if defined(__GNUC__)
+/* A DLL exports only what it is told to. */
+#if defined(__GNUC__) && !defined(_WIN32)
 #define HWGATE_HIDDEN __attribute__ ((visibility ("hidden")))
 #else
 #define HWGATE_HIDDEN

@@ -3,12 +3,12 @@
 //! [`register`] hands it to the C side (`include/sodium.h`). Nothing here branches or indexes by a
 //! secret: that is the promise of the crates used, and of the code between them.
 
+use crate::xsalsa::{FIRST, Stream};
 use curve25519_dalek::MontgomeryPoint;
 use poly1305::Poly1305;
-use poly1305::universal_hash::KeyInit;
+use poly1305::universal_hash::{KeyInit, UniversalHash};
 use salsa20::cipher::consts::U10;
-use salsa20::cipher::{KeyIvInit, StreamCipher};
-use salsa20::{XSalsa20, hsalsa};
+use salsa20::hsalsa;
 use std::alloc::Layout;
 use std::ffi::{c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -39,29 +39,50 @@ fn public_key(secret: &[u8; KEY]) -> [u8; KEY] {
     MontgomeryPoint::mul_base_clamped(*secret).to_bytes()
 }
 
-/// The key stream after its first 32 bytes, and the authenticator keyed with those.
-fn start(nonce: &[u8; NONCE], key: &[u8; KEY]) -> (XSalsa20, Poly1305) {
-    let mut cipher = XSalsa20::new(key.into(), nonce.into());
-    let mut authenticator_key = Zeroizing::new([0; KEY]);
-    cipher.apply_keystream(&mut *authenticator_key);
-    let authenticator = Poly1305::new((&*authenticator_key).into());
-    (cipher, authenticator)
+/// A message's key stream, and the authenticator keyed with its first 32 bytes.
+fn start(nonce: &[u8; NONCE], key: &[u8; KEY]) -> (Cipher, Poly1305) {
+    let (stream, first) = Stream::new(key, nonce);
+    let (authenticator_key, _) = first.split_first_chunk::<KEY>().expect("FIRST is more than KEY");
+    let authenticator = Poly1305::new(authenticator_key.into());
+    (Cipher { stream, first }, authenticator)
+}
+
+struct Cipher {
+    stream: Stream,
+    first: Zeroizing<[u8; FIRST]>,
+}
+
+impl Cipher {
+    fn apply(self, text: &mut [u8]) {
+        let (start, rest) = text.split_at_mut(text.len().min(FIRST - KEY));
+        for (byte, stream) in start.iter_mut().zip(&self.first[KEY..]) {
+            *byte ^= stream;
+        }
+        if !rest.is_empty() {
+            self.stream.apply(rest);
+        }
+    }
+}
+
+fn tag(mut authenticator: Poly1305, text: &[u8]) -> [u8; TAG] {
+    let (blocks, rest) = poly1305::Block::slice_as_chunks(text);
+    authenticator.update(blocks);
+    authenticator.compute_unpadded(rest).into()
 }
 
 /// Encrypts in place and returns the tag.
 fn seal(text: &mut [u8], nonce: &[u8; NONCE], key: &[u8; KEY]) -> [u8; TAG] {
-    let (mut cipher, authenticator) = start(nonce, key);
-    cipher.apply_keystream(text);
-    authenticator.compute_unpadded(text).into()
+    let (cipher, authenticator) = start(nonce, key);
+    cipher.apply(text);
+    tag(authenticator, text)
 }
 
 /// Decrypts in place, or says false and leaves the bytes alone.
-fn open(text: &mut [u8], tag: &[u8; TAG], nonce: &[u8; NONCE], key: &[u8; KEY]) -> bool {
-    let (mut cipher, authenticator) = start(nonce, key);
-    let expected: [u8; TAG] = authenticator.compute_unpadded(text).into();
-    let good = bool::from(expected.ct_eq(tag));
+fn open(text: &mut [u8], expected: &[u8; TAG], nonce: &[u8; NONCE], key: &[u8; KEY]) -> bool {
+    let (cipher, authenticator) = start(nonce, key);
+    let good = bool::from(tag(authenticator, text).ct_eq(expected));
     if good {
-        cipher.apply_keystream(text);
+        cipher.apply(text);
     }
     good
 }

@@ -17,6 +17,7 @@ pub mod errno;
 mod crypto;
 #[allow(non_camel_case_types, dead_code, clippy::unreadable_literal)]
 mod ffi;
+mod xsalsa;
 
 use std::ffi::{c_char, c_int, c_void};
 
