@@ -42,24 +42,29 @@ impl<'a> Input<'a> {
         self.rest
     }
 
+    #[inline]
     pub(crate) fn take(&mut self, count: usize) -> Result<&'a [u8], DecodeError> {
         let (taken, rest) = self.rest.split_at_checked(count).ok_or(DecodeError::Truncated)?;
         self.rest = rest;
         Ok(taken)
     }
 
+    #[inline]
     pub(crate) fn peek(&self) -> Result<Marker, DecodeError> {
         self.rest.first().map(|&byte| Marker::from_u8(byte)).ok_or(DecodeError::Truncated)
     }
 
+    #[inline]
     pub(crate) fn marker(&mut self) -> Result<Marker, DecodeError> {
         Ok(Marker::from_u8(self.take(1)?[0]))
     }
 
+    #[inline]
     fn big_endian(&mut self, bytes: usize) -> Result<u64, DecodeError> {
         Ok(self.take(bytes)?.iter().fold(0, |value, &byte| value << 8 | u64::from(byte)))
     }
 
+    #[inline]
     pub(crate) fn array_len(&mut self) -> Result<u32, DecodeError> {
         match self.marker()? {
             Marker::FixArray(len) => Ok(len.into()),
@@ -69,6 +74,7 @@ impl<'a> Input<'a> {
         }
     }
 
+    #[inline]
     pub(crate) fn int(&mut self, index: u8) -> Result<i64, DecodeError> {
         let wrong = DecodeError::Element(index);
         match self.marker()? {
@@ -107,6 +113,7 @@ impl<'a> Input<'a> {
         std::str::from_utf8(bytes).map_err(|_| DecodeError::Element(index))
     }
 
+    #[inline]
     pub(crate) fn bin(&mut self, index: u8) -> Result<&'a [u8], DecodeError> {
         let len = match self.marker()? {
             Marker::Bin8 => self.big_endian(1)?,
