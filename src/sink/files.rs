@@ -30,7 +30,7 @@ const BATCH_FILES: usize = 100;
 const BATCH_BYTES: usize = 256 << 10;
 
 /// How long a checkpoint may be behind.
-pub(super) const CHECKPOINT_EVERY: Duration = Duration::from_secs(1);
+pub(super) const CHECKPOINT_EVERY: Duration = Duration::from_secs(5);
 
 /// All files of a sink.
 pub(super) struct Files {
