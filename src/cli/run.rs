@@ -21,6 +21,7 @@ const TICK: Duration = Duration::from_millis(100);
 pub fn run(settings: &Settings) -> Result<(), Failure> {
     let loaded = settings.load()?;
     let log = logger::start(&loaded.config.gateway)?;
+    raise_descriptor_limit();
     // Before the server, so that a signal during a long recovery is not the default's sudden end.
     let signals = Signals::install()?;
     match &loaded.config.file {
@@ -57,6 +58,14 @@ pub fn run(settings: &Settings) -> Result<(), Failure> {
     log::info!("hwgate has stopped");
     log.flush();
     Ok(())
+}
+
+/// Each connection takes a descriptor, and 1,024, which many systems give, are used up by a thousand idle
+/// peers; then nobody else gets in. The system allows every process to raise it to its hard limit.
+fn raise_descriptor_limit() {
+    if let Err(error) = rlimit::increase_nofile_limit(u64::MAX) {
+        log::warn!("the limit of open files stays as it is (ulimit -n): {error}");
+    }
 }
 
 /// Ends the process if stopping hangs: a service manager should not have to kill it.

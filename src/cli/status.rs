@@ -54,7 +54,7 @@ fn check(answer: Result<Value>) -> std::result::Result<(), Failure> {
             Err(Failure::new(CRITICAL, ""))
         }
         Ok(status) => {
-            let state = status["stats"]["status"].as_str().unwrap_or("unknown");
+            let state = status["stats"]["state"].as_str().unwrap_or("unknown");
             say(&format!("{state}: {}", status["hello"]["name"].as_str().unwrap_or_default()));
             if state == "ok" { Ok(()) } else { Err(Failure::new(FAILED, "")) }
         }
@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn monitoring_gets_0_1_or_2() {
-        let state = |state: &str| Ok(json!({"stats": {"status": state}, "hello": {"name": "x"}}));
+        let state = |state: &str| Ok(json!({"stats": {"state": state}, "hello": {"name": "x"}}));
         assert_eq!(check(state("ok")), Ok(()));
         assert_eq!(check(state("degraded")).unwrap_err().code, 1);
         assert_eq!(check(Ok(json!({}))).unwrap_err().code, 1);

@@ -67,6 +67,7 @@ struct Intake {
     /// Messages lost since the journal last took one.
     lost: u64,
     disk_report: Throttle,
+    resume_report: Throttle,
 }
 
 /// Records on their way into one frame.
@@ -100,6 +101,7 @@ impl Intake {
             throttles: [const { Throttle::every(REPORT) }; Drop::ALL.len()],
             lost: 0,
             disk_report: Throttle::every(REPORT),
+            resume_report: Throttle::every(REPORT),
         }
     }
 
@@ -237,36 +239,40 @@ impl Intake {
             return;
         }
         let records = u64::from(self.batch.records);
-        if self.lost > 0 && !self.append_notice() {
-            return self.lose(records, None);
-        }
-        let batch = std::mem::take(&mut self.batch);
+        let mut batch = std::mem::take(&mut self.batch);
+        let notice = (self.lost > 0).then(|| self.put_notice_before(&mut batch));
         match self.shared.journal.append(&batch.header(), &batch.body, batch.urgent) {
-            Ok(_) => self.shared.intake.written(records),
-            Err(error) => self.lose(records, Some(&error)),
+            Ok(_) => {
+                self.shared.intake.written(records);
+                if let Some(text) = notice {
+                    self.lost = 0;
+                    self.shared.set_degraded(None);
+                    if self.resume_report.pass().is_some() {
+                        log::warn!("logs: {text}");
+                    }
+                }
+            }
+            Err(error) => self.lose(records, &error),
         }
         self.batch.reuse(batch.body);
     }
 
-    fn lose(&mut self, records: u64, error: Option<&Error>) {
-        let body = std::mem::take(&mut self.batch).body;
-        self.batch.reuse(body);
+    fn lose(&mut self, records: u64, error: &Error) {
         self.shared.intake.dropped(Drop::DiskFull, records);
         self.lost += records;
-        if let Some(error) = error {
-            self.shared.set_degraded(Some(error.to_string()));
-            if let Some(_held) = self.disk_report.pass() {
-                log::error!("logs: messages are being lost, {} so far: {error}", self.lost);
-            }
+        self.shared.set_degraded(Some(error.to_string()));
+        if self.disk_report.pass().is_some() {
+            log::error!("logs: messages are being lost, {} so far: {error}", self.lost);
         }
     }
 
-    /// Tells in the log itself how many messages were lost. False while the journal still takes nothing.
-    fn append_notice(&mut self) -> bool {
+    /// Tells in the log itself how many messages were lost. In one frame with what follows: by itself so
+    /// small a frame would still find room where no batch does, again and again.
+    fn put_notice_before(&self, batch: &mut Batch) -> String {
         let time = now();
-        let mut notice = Batch::default();
+        let mut whole = Batch::default();
         let text = format!("resumed, {} messages lost: the journal could not be written", self.lost);
-        notice.add(
+        whole.add(
             time,
             Level::Warn,
             &Record {
@@ -280,20 +286,11 @@ impl Intake {
                 fields: "",
             },
         );
-        match self.shared.journal.append(&notice.header(), &notice.body, true) {
-            Ok(_) => {
-                log::warn!("logs: {text}");
-                self.lost = 0;
-                self.shared.set_degraded(None);
-                true
-            }
-            Err(error) => {
-                if let Some(_held) = self.disk_report.pass() {
-                    log::error!("logs: messages are being lost, {} so far: {error}", self.lost);
-                }
-                false
-            }
-        }
+        whole.body.extend_from_slice(&batch.body);
+        whole.records += batch.records;
+        whole.urgent = true;
+        *batch = whole;
+        text
     }
 
     /// A message whose handling panics is a defect; the others must not suffer for it.

@@ -1,7 +1,7 @@
 //! What each method does. Names and parameters are listed in docs/PROTOCOL.md.
 
 use std::collections::VecDeque;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -155,8 +155,14 @@ impl Wait {
 fn log_flush(_: &Shared, method: &str, params: Params) -> std::result::Result<Outcome, Fault> {
     let wait: Wait = params.read(method)?;
     later(move |shared| {
+        let deadline = Instant::now() + wait.timeout();
+        // What `stats` has counted as received is covered, though it may be in a batch for 2 ms.
+        let taken = shared.intake.taken();
+        while shared.intake.done() < taken && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(1));
+        }
         let position = shared.journal.end();
-        shared.sinks.flush(position, wait.timeout())?;
+        shared.sinks.flush(position, deadline.saturating_duration_since(Instant::now()))?;
         Ok(json!({"position": position}))
     })
 }

@@ -66,6 +66,17 @@ impl IntakeMetrics {
         add(&self.dropped[reason as usize], count);
     }
 
+    /// How many messages were taken in so far.
+    pub fn taken(&self) -> u64 {
+        self.received.load(Ordering::Relaxed)
+    }
+
+    /// How many of them are in the journal or dropped.
+    pub fn done(&self) -> u64 {
+        let dropped: u64 = self.dropped.iter().map(|count| count.load(Ordering::Relaxed)).sum();
+        self.written.load(Ordering::Relaxed) + dropped
+    }
+
     /// The count of one reason, for whoever else tells of it.
     pub fn dropped_counter(&self, reason: Drop) -> Arc<AtomicU64> {
         self.dropped[reason as usize].clone()

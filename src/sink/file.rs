@@ -57,6 +57,12 @@ fn created(meta: &Metadata) -> Option<u64> {
 /// way that leads out of `root` is refused before anything is made behind it.
 pub(super) fn folder(root: &Path, relative: &Path) -> io::Result<PathBuf> {
     let mut dir = root.to_path_buf();
+    if let Err(error) = fs::symlink_metadata(root)
+        && error.kind() == io::ErrorKind::NotFound
+    {
+        // Somebody moved or removed log_dir while the gateway runs.
+        make_folder(root)?;
+    }
     for component in relative.parent().into_iter().flat_map(Path::components) {
         let Component::Normal(name) = component else {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "leads out of log_dir"));

@@ -87,26 +87,40 @@ impl Drop for Keeper {
 /// One round over one family: what a crash left is finished, then the rules apply.
 fn tend(root: &Path, family: &str, date: &str, rules: &Rotate, stop: &AtomicBool) -> io::Result<()> {
     let mut result = Ok(());
-    for member in members(root, family, date)? {
+    // Half copies first: compressing makes one of the same name, and it becomes the whole one.
+    let (halves, whole): (Vec<_>, Vec<_>) =
+        members(root, family, date)?.into_iter().partition(|member| member.kind == Kind::Temporary);
+    for half in halves {
+        result = result.and(gone_is_fine(fs::remove_file(&half.path)));
+    }
+    for member in whole {
         // A name that was reserved for a rotation that did not come; nothing empty is ever rotated.
         let reserved = member.kind == Kind::Plain && member.stamp != i64::MAX && member.bytes == 0;
-        let done = if member.kind == Kind::Temporary || (reserved && old(&member, SETTLED)) {
+        let done = if reserved && old(&member, SETTLED) {
             fs::remove_file(&member.path)
         } else if rules.compress && member.kind == Kind::Plain && !reserved && settled(&member) {
             compress(&member.path, stop).map(drop)
         } else {
             Ok(())
         };
-        result = result.and(done);
+        result = result.and(gone_is_fine(done));
     }
     for member in expired(&members(root, family, date)?, rules, SystemTime::now()) {
-        result = result.and(fs::remove_file(&member.path));
+        result = result.and(gone_is_fine(fs::remove_file(&member.path)));
         // The folder of a date goes with its last file.
         if family.split('/').rev().skip(1).any(|folder| folder.contains(super::path::DATE)) {
             let _ = member.path.parent().map(fs::remove_dir);
         }
     }
     result
+}
+
+/// Whoever looks after the disk may have removed a file since the folder was read.
+fn gone_is_fine(done: io::Result<()>) -> io::Result<()> {
+    match done {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        done => done,
+    }
 }
 
 fn settled(member: &Member) -> bool {
@@ -176,6 +190,8 @@ mod tests {
         for (file, text) in [
             ("a.log", "now\n"),
             ("a.20261130T230402.123456Z.log", "rotated\n"),
+            // A crash while it was compressed: the half copy stands beside the whole original.
+            ("a.20261130T230402.123456Z.log.gz.tmp", "half"),
             ("a.20261130T230403.123456Z.log.gz.tmp", "half"),
             ("b.20261130T230402.123456Z.log", "another's\n"),
             ("a.log.1", "somebody's\n"),

@@ -22,6 +22,9 @@ use crate::journal::{Frame, Reader};
 use crate::wire::record::records;
 use crate::wire::{Level, Record};
 
+/// Frames taken before commands have their turn: those that are filtered fill no buffer.
+const BATCH_FRAMES: usize = 1024;
+
 /// How soon a rotation that failed is tried again.
 const ROTATE_AGAIN: Duration = Duration::from_secs(1);
 
@@ -136,7 +139,10 @@ impl Writer {
         }
         let mut timeout = timeout;
         let mut more = true;
-        while !self.files.is_full() {
+        let (mut frames, written) = (0, self.files.bytes);
+        // A rotation writes what is gathered, so that behind small files nothing is ever full.
+        while !self.files.is_full() && self.files.bytes == written && frames < BATCH_FRAMES {
+            frames += 1;
             if self.frame.is_none() {
                 match self.reader.next(timeout).map_err(|error| io::Error::other(error.to_string()))? {
                     Some(frame) => self.take(frame),
@@ -271,8 +277,13 @@ impl Writer {
             let entry = &self.files.entries[index];
             let current = !entry.family.contains(DATE) || self.day.is_none_or(|day| day == entry.day);
             // One that is not here any more needs no rotation, nor is it made for one.
-            if current && entry.path.try_exists()? {
-                rotated.extend(self.files.rotate(index)?);
+            if current
+                && entry.path.try_exists()?
+                && let Some(closed) = self.files.rotate(index)?
+            {
+                rotated.push(closed);
+                // Whoever follows the file by its name finds the new one at once.
+                self.files.ensure(index)?;
             }
         }
         self.counts.rotations += rotated.len() as u64;

@@ -99,6 +99,7 @@ class Stats:
         self.written = intake["written"]
         self.reasons = {reason: n for reason, n in intake["dropped"].items() if n}
         self.dropped = sum(self.reasons.values())
+        self.pending = intake["pending"]
         self.text = intake["text"]
         self.sinks = reply["sinks"]
 
@@ -107,21 +108,20 @@ class Stats:
         return [sink["state"] for sink in self.sinks]
 
     @property
-    def journal_records(self):
-        """The records that the journal holds, or None if the reply does not say."""
-        return self.reply["journal"].get("records")
+    def state(self):
+        """Of the whole gateway."""
+        return self.reply["state"]
 
     @property
     def journal_damage(self):
-        """What recovery skipped, as the reply counts it."""
-        journal = self.reply["journal"]
-        return sum(n for key, n in journal.items() if re.search("skip|damage|corrupt", key) and isinstance(n, int))
+        """The damaged bytes that the start has passed over."""
+        return self.reply["recovery"]["damaged_bytes"]
 
     def dropped_for(self, pattern):
         return sum(n for reason, n in self.reasons.items() if re.search(pattern, reason, re.I))
 
     def check(self):
-        assert self.received == self.written + self.dropped, self.reply
+        assert self.received == self.written + self.pending + self.dropped, self.reply
 
 
 class Gateway:
@@ -270,6 +270,7 @@ class Gateway:
         stats = self.stats()
         assert stats.received == received, stats.reply
         stats.check()
+        assert stats.pending == 0, stats.reply
         return stats
 
     # --- clients
@@ -333,6 +334,18 @@ def parse(text):
         assert match, f"not a record: {line[:300]!r}"
         records.append(match.groupdict())
     return records
+
+
+def fill(folder):
+    """Fills the disk of a folder. Returns the file to remove in order to have space again."""
+    filler = folder / "filler"
+    try:
+        with open(filler, "wb", buffering=0) as f:
+            while f.write(b"\0" * 4096):
+                pass
+    except OSError:
+        pass
+    return filler
 
 
 def end_by_itself(gateway, seconds=20.0):

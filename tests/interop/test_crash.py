@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from hwgate_test import QUICK, parse, sequences, wait_for
+from hwgate_test import QUICK, fill, parse, sequences, wait_for
 
 
 def in_files(g):
@@ -26,18 +26,20 @@ def in_json(g):
 @pytest.mark.timeout(1200)
 def test_kill_9_thirty_times(gateway, producers):
     """SIGKILL at random moments under load, thirty times with the same journal: no line twice, none torn, and the
-    text and the JSON files hold the same records, as many as the journal."""
+    text and the JSON files hold the same records, not fewer than the journal was seen to take."""
     g = gateway(journal={"max_bytes": "4GiB", "max_age": "30d"},
                 log=[{"path": "gateway.log", "rotate": {"size": "256KiB", "compress": True}}, {"path": "all.jsonl", "format": "json"}])
     logs = g.endpoints["logs"]
     running = [producers(logs, f"p{n}", rate=rate, form=form)
                for n, (rate, form) in enumerate([(2000, "utf8"), (2000, "topic"), (2000, "utf16"), (300, "utf8"), (0, "utf8")])]
     choose = random.Random(9)
+    held = 0
     for turn in range(5 if QUICK else 30):
         wait_for("load", lambda: g.stats().received > 0)
         time.sleep(choose.uniform(0, 0.6))
         if turn % 5 == 4:
             g.request("log.rotate")
+        held += g.stats().written
         g.kill()
         g.start()
     for one in running:
@@ -47,7 +49,7 @@ def test_kill_9_thirty_times(gateway, producers):
     while seen != (seen := g.stats().received):
         time.sleep(0.5)
     stats = g.settle(seen)
-    held = stats.journal_records
+    held += stats.written
     g.stop()
 
     lines = in_files(g)
@@ -56,10 +58,9 @@ def test_kill_9_thirty_times(gateway, producers):
     for name, numbers in found.items():
         assert numbers[-1] == sent[name] - 1, f"{name}: the end was sent to a living gateway"
     assert sorted(in_json(g)) == sorted(lines), "both sinks have the same records, each once"
-    if held is None:
-        print("NOTE: stats does not say how many records the journal holds; compared text and JSON files only")
-    else:
-        assert len(parse(g.log_text())) == held
+    assert len(lines) >= held, "what was counted as written before a kill is there"
+    warnings = [line for line in g.stderr().splitlines() if " WARN " in line and "unfinished write" not in line]
+    assert not warnings, "what a crash leaves is tidied up quietly"
 
 
 @pytest.mark.timeout(600)
@@ -123,18 +124,10 @@ def behind(gateway, tmpfs):
     """A gateway whose disk is full, so that 20,000 lines are in its journal and not in its files."""
     disk = tmpfs("16m")
     g = gateway(log_dir=disk / "logs")
-    filler = disk / "filler"
-    try:
-        with open(filler, "wb", buffering=0) as f:
-            while f.write(b"\0" * 4096):
-                pass
-    except OSError:
-        pass
-    for first in range(0, 20_000, 1000):
-        g.send(*(f"{n:05d} " + "x" * 94 for n in range(first, first + 1000)))
-    wait_for("received", lambda: g.stats().received >= 20_000)
-    stats = g.stats()
-    stats.check()
-    assert stats.written == 20_000
+    filler = fill(disk)
+    # One socket: messages of two may overtake each other.
+    g.send(*(f"{n:05d} " + "x" * 94 for n in range(20_000)))
+    wait_for("written", lambda: g.stats().written >= 20_000)
+    g.stats().check()
     wait_for("degraded", lambda: "degraded" in g.stats().states)
     return g, filler

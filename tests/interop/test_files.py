@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from hwgate_test import EX_CANTCREAT, EX_CONFIG, content, end_by_itself, parse, wait_for
+from hwgate_test import EX_CANTCREAT, EX_CONFIG, content, end_by_itself, fill, hwgate, parse, wait_for
 
 # All names a log file may have; everything else in a source becomes %XX.
 SAFE = re.compile(r"[A-Za-z0-9._%-]+")
@@ -118,10 +118,9 @@ def test_c16_rename_fails(gateway):
     assert numbers(g.texts()) == list(range(0, 501))
 
 
-def full_disk(g, folder, lines, per_call=500):
+def full_disk(g, lines):
     """Sends `lines` messages into a full folder, then frees archives one by one, keeping what they held."""
-    for first in range(1, lines + 1, per_call):
-        g.send(*numbered(first, min(first + per_call - 1, lines)))
+    g.send(*numbered(1, lines))
     wait_for("all received", lambda: g.stats().received >= lines)
     wait_for("degraded", lambda: "degraded" in g.stats().states)
     stats = g.stats()
@@ -147,7 +146,7 @@ def test_c17_full_disk(gateway, tmpfs):
     without a restart, and kept + counted as lost = sent."""
     folder = tmpfs("256k")
     g = gateway(log_dir=folder / "logs", log=[{"path": "gateway.log", "rotate": {"size": "64KiB", "keep_files": 10}}])
-    kept, drain = full_disk(g, folder, 5000)
+    kept, drain = full_disk(g, 5000)
     wait_for("resumed by itself", drain, seconds=120, step=0.2)
     g.send(*numbered(5001, 5100))
     wait_for("received", lambda: g.stats().received >= 5100)
@@ -170,9 +169,9 @@ def test_full_disk_and_full_journal(gateway, tmpfs):
     folder = tmpfs("256k")
     g = gateway(log_dir=folder / "logs", journal={"max_bytes": "1MiB"},
                 log=[{"path": "gateway.log", "rotate": {"size": "32KiB"}}])
-    for first in range(0, 20_000, 1000):
-        g.send(*(f"{n:05d} ".ljust(300, "x") for n in range(first, first + 1000)))
+    g.send(*(f"{n:05d} ".ljust(300, "x") for n in range(20_000)))
     wait_for("all received", lambda: g.stats().received >= 20_000)
+    wait_for("degraded", lambda: "degraded" in g.stats().states)
     stats = g.stats()
     stats.check()
     assert "degraded" in stats.states and stats.dropped_for("full") == stats.dropped > 0, stats.reply
@@ -199,6 +198,43 @@ def test_full_disk_and_full_journal(gateway, tmpfs):
         "the log itself says how many were lost"
 
 
+def test_c17_journal_on_the_full_disk(gateway, tmpfs):
+    """Journal and logs on one full disk, and more messages than any queue holds: each is written or counted as lost,
+    the gateway answers meanwhile, and the log itself says how many were lost."""
+    folder = tmpfs("4m")
+    g = gateway(log_dir=folder / "logs", journal_dir=folder / "journal")
+    g.send(*numbered(1, 100))
+    g.settle(100)
+    filler = fill(folder)
+    lost_at_least, sent = 20_000, 100
+    with g.push() as push:
+        while g.stats().dropped < lost_at_least:
+            for message in numbered(sent + 1, sent + 5000, 300):
+                push.send_string(message)
+            sent += 5000
+        wait_for("all received", lambda: (stats := g.stats()).received == sent and not stats.pending)
+        stats = g.stats()
+        stats.check()
+        assert stats.state == "degraded" and stats.dropped_for("disk_full") == stats.dropped, stats.reply
+        assert hwgate("status", "--check", env={"HWGATE_URL": g.endpoints["commands"]}).returncode == 1
+        filler.unlink()
+        for message in numbered(sent + 1, sent + 100):
+            push.send_string(message)
+        sent += 100
+        wait_for("resumed by itself", lambda: (stats := g.stats()).received == sent and not stats.pending and stats.state == "ok")
+    stats = g.settle(sent)
+    assert stats.written + stats.dropped == sent
+    assert hwgate("status", "--check", env={"HWGATE_URL": g.endpoints["commands"]}).returncode == 0
+    g.stop()
+    found = numbers(g.texts())
+    assert found == sorted(set(found)) and found[:100] == list(range(1, 101)) and found[-100:] == list(range(sent - 99, sent + 1))
+    assert len(found) == stats.written
+    told = [int(match[1]) for text in g.texts("hwgate") if (match := re.match(r"resumed, (\d+) messages lost", text))]
+    assert told and sum(told) == stats.dropped, (told, stats.reasons)
+    reports = [line for line in g.stderr().splitlines() if "messages are being lost" in line]
+    assert len(reports) == 1, f"one report a minute:\n{g.stderr()}"
+
+
 @pytest.mark.parametrize("source", ["../../x", "/etc/x", "..", ".", "...", "C:\\x", "C:x", "\\\\host\\s\\a.wav", "file:///etc/x", "NUL",
                                     "COM3.log", "a.log:b", "a\0b", "con ", "%2e%2e", "x" * 300, "ä" * 200, "", "-rf", "a/b", "🔥"])
 def test_c35_names(gateway, source):
@@ -220,6 +256,31 @@ def test_c35_names(gateway, source):
         assert all(SAFE.fullmatch(name) and name not in ("..", ".") and len(name) <= 255 for name in relative.parts), relative
     assert len(g.texts(None)) == 1
     # Device names (NUL, COM3) matter on Windows only, where its own test looks at the files.
+
+
+def test_c35_links(gateway):
+    """A link out of log_dir, for a folder or a file, is not followed: nothing is made behind it, the other files go on,
+    and what waited is written once the link is gone."""
+    g = gateway.make(log=[{"path": "gateway.log"}, {"path": "by/{source}.log"}, {"path": "dir/{source}/app.log"}])
+    outside = g.folder / "outside"
+    for folder in (outside, g.log_dir / "by", g.log_dir / "dir"):
+        folder.mkdir(parents=True)
+    links = {g.log_dir / "by/linked.log": outside / "x.log", g.log_dir / "dir/linked": outside}
+    for link, target in links.items():
+        link.symlink_to(target)
+    g.start()
+    g.send([b"linked", b"the text"])
+    wait_for("told", lambda: g.stats().states == ["ok", "degraded", "degraded"])
+    assert not list(outside.iterdir())
+    assert all(str(link) in g.stderr() for link in links) or g.stderr().count("symbolic link") >= 2, g.stderr()
+    assert [r["text"] for r in g.records("linked")] == ["the text"]
+    for link in links:
+        link.unlink()
+    wait_for("resumed by itself", lambda: set(g.stats().states) == {"ok"})
+    g.settle(1)
+    assert not list(outside.iterdir())
+    for path in ("by/linked.log", "dir/linked/app.log"):
+        assert [r["text"] for r in parse(content(g.log_dir / path)) if r["source"] == "linked"] == ["the text"]
 
 
 @pytest.mark.parametrize("path", ["../x.log", "/etc/hwgate-x.log", "a/../../x.log", "", "a\0.log"])
@@ -290,9 +351,13 @@ def test_c40_unwritable_at_run_time(gateway):
     g.send(*numbered(1, 100))
     wait_for("degraded", lambda: "degraded" in g.stats().states)
     assert str(g.log_dir) in g.stderr()
+    url = {"HWGATE_URL": g.endpoints["commands"]}
+    done = hwgate("status", "--check", env=url)
+    assert done.returncode == 1 and done.stdout == "degraded: test\n", done
     g.log_dir.unlink()
     wait_for("resumed by itself", lambda: "degraded" not in g.stats().states, seconds=120, step=0.2)
     g.settle(102)
+    assert hwgate("status", "--check", env=url).returncode == 0
     assert numbers(t for t in g.texts() if t[0].isdigit()) == list(range(1, 101))
 
 
@@ -348,7 +413,7 @@ def test_reopen_after_mv(gateway):
 
 
 def test_rotate_command(gateway):
-    g = gateway(log=[{"path": "gateway.log", "rotate": {"compress": True}}, {"path": "json/{source}.jsonl", "format": "json"}])
+    g = gateway(log=[{"path": "gateway.log", "rotate": {"size": "64MiB", "compress": True}}, {"path": "json/{source}.jsonl", "format": "json"}])
     g.send("one")
     g.settle(1)
     g.request("log.rotate")
@@ -357,3 +422,5 @@ def test_rotate_command(gateway):
     wait_for("packed", lambda: [p for p in g.log_dir.glob("gateway*.gz")])
     assert g.texts() == ["one", "two"]
     assert "two" in content(g.log_dir / "gateway.log") and "one" not in content(g.log_dir / "gateway.log")
+    g.request("log.rotate")
+    assert content(g.log_dir / "gateway.log") == "", "whoever follows the file finds the new one at once"

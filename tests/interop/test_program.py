@@ -141,10 +141,42 @@ def test_exit_codes(tmp_path):
     assert hwgate("banana").returncode == EX_USAGE
     absent = {"HWGATE_URL": f"tcp://127.0.0.1:{free_port()}"}
     start = time.monotonic()
-    done = hwgate("request", "ping", env=absent)
+    done = hwgate("status", env=absent)
     assert done.returncode == EX_UNAVAILABLE and absent["HWGATE_URL"] in done.stderr, done
     assert time.monotonic() - start < WATCHDOG
     assert hwgate("run", "--config", str(tmp_path / "none.toml")).returncode == EX_CONFIG
+
+
+def test_from_init_to_stop(gateway, tmp_path):
+    """The way of a new user: each command of the program against a gateway that runs on what `init` wrote."""
+    g = gateway.make(env={f"HWGATE_ENDPOINTS_{name}": "tcp://127.0.0.1:0" for name in ("COMMANDS", "LOGS")})
+    assert hwgate("init", "--path", str(g.config)).returncode == 0
+    assert hwgate("check", "--config", str(g.config)).returncode == 0
+    g.start(write_config=False)
+    url = {"HWGATE_URL": g.endpoints["commands"]}
+
+    def ask(*args):
+        done = hwgate(*args, env=url)
+        assert (done.returncode, done.stderr) == (0, ""), done
+        return done.stdout
+
+    assert g.endpoints["commands"] in ask()
+    ask("push", "--level", "warn", "--source", "door", "Tür", "offen")
+    g.settle(1)
+    assert [(r["level"], r["text"]) for r in g.records("door")] == [("WARN ", "Tür offen")]
+    assert "intake.received  1" in ask("status")
+    assert json.loads(ask("status", "--json"))["stats"]["sinks"][0]["written_records"] == 1
+    assert ask("status", "--check").startswith("ok: ")
+    moved = (g.log_dir / "gateway.log").rename(g.log_dir / "moved.log")
+    ask("reopen")
+    assert (g.log_dir / "gateway.log").exists() and "offen" in moved.read_text("utf-8")
+    g.config.write_text(g.config.read_text("utf-8") + '\n[[log]]\npath = "errors.log"\nlevel = "error"\n', encoding="utf-8")
+    assert "errors.log" in ask("reload")
+    ask("push", "ERROR disk")
+    g.settle(2)
+    assert [r["text"] for r in g.records(pattern="errors.log")] == ["ERROR disk"]
+    assert "stopped" in ask("stop")
+    assert g.exit_code() == 0
 
 
 def test_version_says_what_is_in_it():
