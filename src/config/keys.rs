@@ -222,7 +222,7 @@ pub static KEYS: &[Key<Config>] = &[
         default: "30000",
         allowed: "an integer from 1 to 10000000",
         example: "100000",
-        reload: true,
+        reload: false,
         set: |c, raw| set(&mut c.intake.receive_hwm, raw.integer(1, 10_000_000)? as i32),
         get: |c| Some(c.intake.receive_hwm.to_string()),
     },

@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::state::{Shared, now};
+use crate::config::Durability;
 use crate::wire::record::records;
 use crate::wire::rpc::{Fault, Params};
 use crate::wire::{Level, text};
@@ -162,7 +163,12 @@ fn log_flush(_: &Shared, method: &str, params: Params) -> std::result::Result<Ou
             std::thread::sleep(Duration::from_millis(1));
         }
         let position = shared.journal.end();
-        shared.sinks.flush(position, deadline.saturating_duration_since(Instant::now()))?;
+        let left = || deadline.saturating_duration_since(Instant::now());
+        shared.sinks.flush(position, left())?;
+        let durable = shared.config().journal.durability == Durability::Fsynced;
+        if durable && !shared.journal.wait_durable(position, left()) {
+            return Err(Error::new(Kind::Timeout, "log.flush: the journal is not synced yet").into());
+        }
         Ok(json!({"position": position}))
     })
 }

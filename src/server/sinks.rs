@@ -31,29 +31,6 @@ struct Running {
     sink: Arc<Sink>,
 }
 
-/// What a reload did to the sinks.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Changes {
-    pub started: Vec<String>,
-    pub changed: Vec<String>,
-    pub stopped: Vec<String>,
-}
-
-impl std::fmt::Display for Changes {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let mut parts = Vec::new();
-        for (what, which) in
-            [("started", &self.started), ("changed", &self.changed), ("stopped", &self.stopped)]
-        {
-            if !which.is_empty() {
-                parts.push(format!("{what} log {}", which.join(", ")));
-            }
-        }
-        f.write_str(if parts.is_empty() { "no log changed" } else { "" })?;
-        f.write_str(&parts.join("; "))
-    }
-}
-
 impl Sinks {
     /// Starts one sink for each `[[log]]` and forgets what is left of sinks that are no longer there.
     pub fn start(config: &Config, journal: &Arc<Journal>, dropped: Arc<AtomicU64>) -> Result<Sinks> {
@@ -72,12 +49,11 @@ impl Sinks {
 
     /// Goes from one set of `[[log]]` to another. A sink that stays keeps its position; on an error all
     /// is as before.
-    pub fn replace(&self, config: &Config, journal: &Arc<Journal>) -> Result<Changes> {
+    pub fn replace(&self, config: &Config, journal: &Arc<Journal>) -> Result<()> {
         let _changing = guard(&self.changing);
         let old = guard(&self.running).clone();
         let moved = |one: &Running| !config.logs.contains(&one.config);
         let deadline = Instant::now() + STOP;
-        let mut changes = Changes::default();
         let (leaving, staying): (Vec<Running>, Vec<Running>) = old.iter().cloned().partition(moved);
         for one in &leaving {
             one.sink.stop(deadline)?;
@@ -89,14 +65,7 @@ impl Sinks {
                 continue;
             }
             match start(log, config, journal, &self.dropped) {
-                Ok(started) => {
-                    let list = match leaving.iter().any(|one| one.config.path == log.path) {
-                        true => &mut changes.changed,
-                        false => &mut changes.started,
-                    };
-                    list.push(log.path.clone());
-                    new.push(started);
-                }
+                Ok(started) => new.push(started),
                 Err(error) => {
                     self.restore(new, &staying, &leaving, config, journal);
                     return Err(error);
@@ -105,12 +74,11 @@ impl Sinks {
         }
         for one in &leaving {
             if !config.logs.iter().any(|log| log.path == one.config.path) {
-                changes.stopped.push(one.config.path.clone());
                 forget(one.sink.id(), config, journal)?;
             }
         }
         *guard(&self.running) = new;
-        Ok(changes)
+        Ok(())
     }
 
     /// Puts the old sinks back after a new one could not be started.

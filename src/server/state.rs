@@ -105,16 +105,17 @@ impl Shared {
         let old = self.config();
         let new = loaded.config;
         let diff = config::diff(&old, &new);
-        let sinks = self.sinks.replace(&Config { logs: new.logs.clone(), ..old.clone() }, &self.journal)?;
+        self.sinks.replace(&Config { logs: new.logs.clone(), ..old.clone() }, &self.journal)?;
         let mut settings = guard(&self.settings);
-        settings.intake = Arc::new(new.intake.clone());
-        // Keys that wait for a restart keep their old value here, so that `stats` tells what is in force
-        // and the next reload names them again.
-        settings.config.intake = new.intake;
+        // Keys that wait for a restart keep their old value here, so that `stats` and `hello` tell what
+        // is in force and the next reload names them again.
+        settings.config.intake.max_text = new.intake.max_text;
+        settings.config.intake.encoding = new.intake.encoding;
         settings.config.logs = new.logs;
+        settings.intake = Arc::new(settings.config.intake.clone());
         drop(settings);
         self.wake(Role::Intake);
-        Ok(Reloaded { sinks, waiting: diff.needs_restart })
+        Ok(Reloaded { changed: diff.reload, waiting: diff.needs_restart })
     }
 
     pub fn add_waker(&self, role: Role, waker: Waker) {
@@ -192,14 +193,17 @@ impl Shared {
 
 /// What a reload did.
 pub(super) struct Reloaded {
-    pub sinks: super::sinks::Changes,
+    /// What changed and is in force.
+    pub changed: Vec<String>,
     /// Keys whose new value waits for a restart.
     pub waiting: Vec<String>,
 }
 
 impl std::fmt::Display for Reloaded {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "settings reloaded; {}", self.sinks)?;
+        f.write_str("settings reloaded; in force now: ")?;
+        f.write_str(if self.changed.is_empty() { "nothing new" } else { "" })?;
+        f.write_str(&self.changed.join(", "))?;
         if !self.waiting.is_empty() {
             write!(f, "; waiting for a restart: {}", self.waiting.join(", "))?;
         }
