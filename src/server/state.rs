@@ -114,7 +114,9 @@ impl Shared {
         settings.config.logs = new.logs;
         drop(settings);
         self.wake(Role::Intake);
-        Ok(Reloaded { sinks, waiting: diff.needs_restart })
+        // What became of a log is told by the sinks.
+        let limits = diff.reload.into_iter().filter(|name| !name.starts_with("log ")).collect();
+        Ok(Reloaded { sinks, limits, waiting: diff.needs_restart })
     }
 
     pub fn add_waker(&self, role: Role, waker: Waker) {
@@ -193,6 +195,8 @@ impl Shared {
 /// What a reload did.
 pub(super) struct Reloaded {
     pub sinks: super::sinks::Changes,
+    /// Keys whose new value is in force.
+    pub limits: Vec<String>,
     /// Keys whose new value waits for a restart.
     pub waiting: Vec<String>,
 }
@@ -200,6 +204,9 @@ pub(super) struct Reloaded {
 impl std::fmt::Display for Reloaded {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "settings reloaded; {}", self.sinks)?;
+        if !self.limits.is_empty() {
+            write!(f, "; in force: {}", self.limits.join(", "))?;
+        }
         if !self.waiting.is_empty() {
             write!(f, "; waiting for a restart: {}", self.waiting.join(", "))?;
         }
