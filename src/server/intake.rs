@@ -32,6 +32,8 @@ const DRAINED: Duration = Duration::from_millis(200);
 const TURN: usize = 4096;
 /// So many messages taken in a row share one look at the clock.
 const SAME_TIME: usize = 16;
+/// How soon after a loss the journal is tried without a message.
+const TRY_AGAIN: Duration = Duration::from_secs(1);
 /// How often one kind of trouble is reported.
 const REPORT: Duration = Duration::from_secs(60);
 
@@ -66,6 +68,8 @@ struct Intake {
     throttles: [Throttle; Drop::ALL.len()],
     /// Messages lost since the journal last took one.
     lost: u64,
+    /// When the journal last took nothing.
+    lost_at: Option<Instant>,
     disk_report: Throttle,
     resume_report: Throttle,
 }
@@ -100,6 +104,7 @@ impl Intake {
             time: now(),
             throttles: [const { Throttle::every(REPORT) }; Drop::ALL.len()],
             lost: 0,
+            lost_at: None,
             disk_report: Throttle::every(REPORT),
             resume_report: Throttle::every(REPORT),
         }
@@ -110,6 +115,7 @@ impl Intake {
         loop {
             self.shared.beat(Role::Intake);
             match catch_unwind(AssertUnwindSafe(|| self.take_what_waits())) {
+                Ok(0) if self.may_have_room_again() => self.hand_over(),
                 Ok(0) => {}
                 Ok(_) => idle_since = Instant::now(),
                 Err(_) => self.recover_from_panic(),
@@ -117,7 +123,9 @@ impl Intake {
             if let Some(deadline) = self.shared.stopping()
                 && (idle_since.elapsed() >= DRAINED || Instant::now() >= deadline)
             {
-                self.append();
+                if self.batch.records > 0 || self.lost > 0 {
+                    self.hand_over();
+                }
                 return;
             }
             self.wait();
@@ -232,12 +240,21 @@ impl Intake {
         }
     }
 
+    fn append(&mut self) {
+        if self.batch.records > 0 {
+            self.hand_over();
+        }
+    }
+
+    /// Whether to try, with nothing to write but the notice: the state is then right again, and the notice
+    /// there, without waiting for a message. Not while messages are being lost, see `put_notice_before`.
+    fn may_have_room_again(&self) -> bool {
+        self.batch.records == 0 && self.lost_at.is_some_and(|at| at.elapsed() >= TRY_AGAIN)
+    }
+
     /// Hands the batch to the journal. Plain clients are promised nothing: what the journal cannot take
     /// is dropped and counted, and the first record it takes again tells how many.
-    fn append(&mut self) {
-        if self.batch.records == 0 {
-            return;
-        }
+    fn hand_over(&mut self) {
         let records = u64::from(self.batch.records);
         let mut batch = std::mem::take(&mut self.batch);
         let notice = (self.lost > 0).then(|| self.put_notice_before(&mut batch));
@@ -245,7 +262,7 @@ impl Intake {
             Ok(_) => {
                 self.shared.intake.written(records);
                 if let Some(text) = notice {
-                    self.lost = 0;
+                    (self.lost, self.lost_at) = (0, None);
                     self.shared.set_degraded(None);
                     if self.resume_report.pass().is_some() {
                         log::warn!("logs: {text}");
@@ -260,6 +277,7 @@ impl Intake {
     fn lose(&mut self, records: u64, error: &Error) {
         self.shared.intake.dropped(Drop::DiskFull, records);
         self.lost += records;
+        self.lost_at = Some(Instant::now());
         self.shared.set_degraded(Some(error.to_string()));
         if self.disk_report.pass().is_some() {
             log::error!("logs: messages are being lost, {} so far: {error}", self.lost);

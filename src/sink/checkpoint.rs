@@ -91,6 +91,13 @@ impl Store {
 
     /// Replaces the checkpoint; after a crash there is the old one or the new one.
     pub(super) fn save(&self, bytes: &[u8]) -> io::Result<()> {
+        // With the path: it is in the journal's folder, where nobody looks who reads of a log file.
+        self.replace(bytes).map_err(|error| {
+            io::Error::new(error.kind(), format!("its checkpoint {}: {error}", self.0.display()))
+        })
+    }
+
+    fn replace(&self, bytes: &[u8]) -> io::Result<()> {
         let temporary = self.0.with_extension("json.tmp");
         let mut options = options();
         #[cfg(unix)]
@@ -117,6 +124,14 @@ mod tests {
         let bytes = Checkpoint::new(place, false, 0, Vec::new()).to_bytes().unwrap();
         store.save(&bytes).unwrap();
         assert_eq!(store.load().unwrap().place, place);
+        let lost = Store::open(&dir.path().join("lost"), "a.log").unwrap();
+        fs::remove_dir_all(dir.path().join("lost")).unwrap();
+        let error = lost.save(&bytes).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::NotFound);
+        assert!(
+            error.to_string().contains("checkpoint") && error.to_string().contains("a.log.json"),
+            "{error}"
+        );
         let path = dir.path().join("sinks/%7Bsource%7D.log.json");
         fs::write(&path, &bytes[..bytes.len() - 1]).unwrap();
         assert!(store.load().is_none());

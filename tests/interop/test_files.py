@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from hwgate_test import EX_CANTCREAT, EX_CONFIG, content, end_by_itself, fill, hwgate, parse, wait_for
+from hwgate_test import EX_CANTCREAT, EX_CONFIG, RpcError, content, end_by_itself, fill, hwgate, parse, wait_for
 
 # All names a log file may have; everything else in a source becomes %XX.
 SAFE = re.compile(r"[A-Za-z0-9._%-]+")
@@ -218,10 +218,10 @@ def test_c17_journal_on_the_full_disk(gateway, tmpfs):
         assert stats.state == "degraded" and stats.dropped_for("disk_full") == stats.dropped, stats.reply
         assert hwgate("status", "--check", env={"HWGATE_URL": g.endpoints["commands"]}).returncode == 1
         filler.unlink()
+        wait_for("resumed by itself, without another message", lambda: g.stats().state == "ok")
         for message in numbered(sent + 1, sent + 100):
             push.send_string(message)
         sent += 100
-        wait_for("resumed by itself", lambda: (stats := g.stats()).received == sent and not stats.pending and stats.state == "ok")
     stats = g.settle(sent)
     assert stats.written + stats.dropped == sent
     assert hwgate("status", "--check", env={"HWGATE_URL": g.endpoints["commands"]}).returncode == 0
@@ -335,6 +335,27 @@ def test_c40_read_only(gateway, tmpfs, which):
     folder = tmpfs("64k", ",ro")
     stderr = cannot_start(gateway.make(**{which: folder}), folder)
     assert re.search("read-only|permission", stderr, re.I), stderr
+
+
+def test_c40_the_journal_goes_away(gateway):
+    """Its folder was removed: the sink says which file it misses, and the gateway goes on answering and ends."""
+    g = gateway()
+    g.send("one")
+    g.settle(1)
+    shutil.rmtree(g.journal_dir)
+    with pytest.raises(RpcError) as error:
+        g.request("log.rotate")
+    assert f"checkpoint {g.journal_dir}" in error.value.message and error.value.kind == "NOT_FOUND", error.value
+    g.send("two")
+    wait_for("degraded", lambda: g.stats().state == "degraded")
+    assert str(g.journal_dir) in g.stats().reply["reason"]
+    g.process.send_signal(15)
+    g.exit_code(20)
+    # What was in the journal only is gone with it; the files are not touched.
+    g.start()
+    g.send("three")
+    g.settle(1)
+    assert g.texts()[0] == "one" and g.texts()[-1] == "three"
 
 
 def test_c40_unwritable_at_run_time(gateway):

@@ -1,5 +1,6 @@
 """Endpoints: what is listened on is told, and nobody shares a port, a path or a journal."""
 import socket
+import threading
 import time
 
 import pytest
@@ -67,23 +68,24 @@ def test_c28_ipc_is_not_stolen(gateway, short_folder):
     assert first.request("ping") is not None
 
 
-@pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "[::1]", "*", "0.0.0.0"])
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "[::1]", "*", "0.0.0.0", "[::]"])
 def test_c29_listen(gateway, host):
     """Each form works, and what is printed is real: a client connects to exactly that."""
-    if host == "[::1]" and not has_ipv6():
+    if ":" in host and not has_ipv6():
         pytest.skip("this machine has no IPv6 loopback")
-    wildcard = host in ("*", "0.0.0.0")
+    wildcard = host in ("*", "0.0.0.0", "[::]")
     g = gateway(endpoints={"logs": f"tcp://{host}:0"}, security={"allow_insecure": True} if wildcard else None)
     port = g.port("logs")
     assert port > 0
     if wildcard:
         assert "allow_insecure" in g.stderr() or "insecure" in g.stderr().lower(), "a warning at each start"
         told = g.request("hello")["endpoints"]["logs"]
-        assert told == f"tcp://0.0.0.0:{port}"
+        any_host = "[::]" if host == "[::]" else "0.0.0.0"
+        assert told == f"tcp://{any_host}:{port}"
         # It stands for the host that the client called, which our own client knows.
         assert hwgate("push", "pushed", env={"HWGATE_URL": g.endpoints["commands"]}).returncode == 0
         g.settle(1)
-        g.endpoints["logs"] = told.replace("0.0.0.0", "127.0.0.1")
+        g.endpoints["logs"] = told.replace(any_host, "127.0.0.1")
     g.send("heard")
     g.settle(1 + wildcard)
     assert g.texts() == ["pushed"] * wildcard + ["heard"]
@@ -125,6 +127,42 @@ def test_c29_clients_connect(gateway):
         g.settle(1)
     done = hwgate("status", env={"HWGATE_URL": f"tcp://*:{free_port()}"})
     assert done.returncode != 0 and "INVALID_ARGUMENT" in done.stderr and "*" in done.stderr, done
+
+
+def test_a_wrong_port_is_told_apart(gateway):
+    """The other port of the gateway, something that is no ZeroMQ, and something that says nothing: each gets its sentence."""
+    g = gateway()
+    logs, commands = g.endpoints["logs"], g.endpoints["commands"]
+
+    def said(*args):
+        done = hwgate(*args)
+        assert done.returncode == EX_UNAVAILABLE, done
+        return done.stderr
+
+    assert f"{logs} is the plain log port; connect to commands (10003)" in said("status", "--url", logs)
+    assert f"{commands} takes no plain logs; connect to logs (10000)" in said("push", "--endpoint", commands, "x")
+    with socket.socket() as web:
+        web.bind(("127.0.0.1", 0))
+        web.listen()
+        endpoint = f"tcp://127.0.0.1:{web.getsockname()[1]}"
+        assert f"no gateway answers at {endpoint}" in said("status", "--url", endpoint)
+
+        def serve():
+            while True:
+                try:
+                    peer, _ = web.accept()
+                    with peer:
+                        peer.recv(100)
+                        peer.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+                except ConnectionError:
+                    pass
+                except OSError:
+                    return
+
+        threading.Thread(target=serve, daemon=True).start()
+        assert f"{endpoint} is not a gateway's endpoint" in said("status", "--url", endpoint)
+        web.shutdown(socket.SHUT_RDWR)
+    assert g.stats().received == 0
 
 
 def test_off_closes_an_endpoint(gateway):

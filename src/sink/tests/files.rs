@@ -3,6 +3,7 @@
 use super::*;
 use crate::sink::Health;
 use crate::sink::clock::Clock;
+use crate::sink::handle::open;
 
 fn numbers(from: u32, to: u32) -> impl Iterator<Item = String> {
     (from..=to).map(|number| format!("{number:04}"))
@@ -87,6 +88,20 @@ fn c15_nothing_is_overwritten_by_rotation() {
         assert!(text(&path).len() <= 1024);
     }
     stop(sink);
+}
+
+#[test]
+fn a_backlog_is_written_batch_by_batch() {
+    let place = Place::new();
+    let rotating = LogConfig { rotate: Some(by_size(1 << 10)), ..config("a.log") };
+    let filtering = LogConfig { level: Level::Critical, ..config("b.log") };
+    let mut writers = [rotating, filtering]
+        .map(|config| open(&config, &place.context, &config.path, Clock::new(config.zone)).unwrap());
+    let end = numbers(0, 3000).map(|text| place.push("app", [text])).last().unwrap();
+    for writer in &mut writers {
+        assert!(writer.advance(Duration::ZERO).unwrap(), "commands have their turn between");
+        assert!(writer.files.committed.position < end);
+    }
 }
 
 #[test]
