@@ -8,6 +8,7 @@ pub mod error;
 pub mod journal;
 pub mod server;
 pub mod sink;
+mod util;
 pub mod wire;
 
 pub use error::{Error, Kind, Result};

@@ -3,13 +3,13 @@
 use std::thread;
 use std::time::Duration;
 
-use crate::cli::exit::{Failure, SOFTWARE};
+use crate::cli::exit::{FAILED, Failure, SOFTWARE};
 use crate::cli::logger;
 use crate::cli::output::{complain, say};
 use crate::cli::settings::Settings;
 use crate::cli::signals::Signals;
 use crate::cli::supervisor::Supervisor;
-use crate::server;
+use crate::{Kind, server};
 
 /// How long the end may take.
 const GRACE: Duration = Duration::from_secs(5);
@@ -54,7 +54,10 @@ pub fn run(settings: &Settings) -> Result<(), Failure> {
     supervisor.stopping();
     log::info!("hwgate stops");
     watch_the_end();
-    server.stop(GRACE).map_err(|error| Failure::new(SOFTWARE, error.to_string()))?;
+    server.stop(GRACE).map_err(|error| {
+        let code = if error.kind() == Kind::Internal { SOFTWARE } else { FAILED };
+        Failure::new(code, error.to_string())
+    })?;
     log::info!("hwgate has stopped");
     log.flush();
     Ok(())

@@ -11,6 +11,9 @@ use crate::cli::{REPLY, Target};
 /// A gateway stops within 5 s; a little more for a busy machine.
 const STOPPED: Duration = Duration::from_secs(8);
 
+/// Log files are closed and opened, on a disk that may be slow.
+const FILES: Duration = Duration::from_secs(15);
+
 /// Asks the gateway to stop, and waits until it has.
 pub fn stop(target: &Target) -> Result<(), Failure> {
     let mut requester = target.connect()?;
@@ -26,7 +29,7 @@ pub fn stop(target: &Target) -> Result<(), Failure> {
 
 /// Asks the gateway to read its settings again, and says what came of it.
 pub fn reload(target: &Target) -> Result<(), Failure> {
-    let reply = target.connect()?.request("config.reload", &Value::Null, REPLY)?;
+    let reply = target.connect()?.request("config.reload", &Value::Null, FILES)?;
     match reply["message"].as_str().or(reply.as_str()) {
         Some(message) => say(message),
         None => say(&reply.to_string()),
@@ -36,6 +39,6 @@ pub fn reload(target: &Target) -> Result<(), Failure> {
 
 /// Asks the gateway to reopen its log files.
 pub fn reopen(target: &Target) -> Result<(), Failure> {
-    target.connect()?.request("log.reopen", &Value::Null, REPLY)?;
+    target.connect()?.request("log.reopen", &Value::Null, FILES)?;
     Ok(())
 }

@@ -197,10 +197,10 @@ pub static KEYS: &[Key<Config>] = &[
         name: "max_text",
         help: "The longest text taken; longer messages are dropped and counted.",
         default: "\"1MiB\"",
-        allowed: "a size from 1KiB to max_message",
+        allowed: "a size from 1KiB to 16MiB, not above max_message",
         example: "\"64KiB\"",
         reload: true,
-        set: |c, raw| set(&mut c.intake.max_text, raw.size(KIB, GIB)? as usize),
+        set: |c, raw| set(&mut c.intake.max_text, raw.size(KIB, 16 * MIB)? as usize),
         get: |c| Some(show_text(&show_size(c.intake.max_text as u64))),
     },
     Key {
@@ -240,7 +240,7 @@ pub static KEYS: &[Key<Config>] = &[
     Key {
         table: "journal",
         name: "durability",
-        help: "When a record counts as taken: written outlives the process, fsynced outlives the power.",
+        help: "When a record counts as taken: written outlives the process, fsynced outlives the power; log.flush waits for it.",
         default: "\"written\"",
         allowed: "\"written\" or \"fsynced\"",
         example: "\"fsynced\"",

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::segment::{Item, Scanner};
-use super::store::guard;
 use super::{Frame, Journal, Position};
+use crate::util::guard;
 use crate::{Error, Result};
 
 /// Reads frames in order, from a position on. One thread at a time.
@@ -16,7 +16,6 @@ pub struct Reader {
     scanner: Option<(Position, Scanner)>,
     wakes: u64,
     skipped: u64,
-    passed: u64,
 }
 
 /// Where the next frame is to be had.
@@ -29,7 +28,7 @@ enum Source {
 impl Reader {
     pub(super) fn new(journal: Arc<Journal>, position: Position) -> Reader {
         let wakes = guard(&journal.shared).wakes;
-        Reader { journal, position, scanner: None, wakes, skipped: 0, passed: 0 }
+        Reader { journal, position, scanner: None, wakes, skipped: 0 }
     }
 
     /// The next frame. Waits up to `timeout` for one; none when none came, when
@@ -61,14 +60,9 @@ impl Reader {
         self.position
     }
 
-    /// Damaged bytes passed over.
+    /// Bytes passed over: damaged ones, and those that retention removed before they were read.
     pub fn skipped(&self) -> u64 {
         self.skipped
-    }
-
-    /// Bytes that retention removed before they were read.
-    pub fn passed(&self) -> u64 {
-        self.passed
     }
 
     fn source(&mut self, deadline: Instant) -> Source {
@@ -102,7 +96,7 @@ impl Reader {
                 if index == 0 && self.position < segment.base {
                     // Known to be gone only where it lay in the run before this segment's; a jump
                     // between runs holds nothing.
-                    self.passed += if self.position >> 40 == segment.base >> 40 {
+                    self.skipped += if self.position >> 40 == segment.base >> 40 {
                         segment.base - self.position
                     } else {
                         0

@@ -75,6 +75,12 @@ pub(super) fn recover(dir: &Path) -> Result<Recovered> {
         used = used.max(found.end());
         segments.push(found);
     }
+    // A write that could not be taken back may reach beyond the beginning of the next segment.
+    for index in 1..segments.len() {
+        let next = segments[index].base;
+        let segment: &mut Segment = &mut segments[index - 1];
+        segment.len = segment.len.min(next - segment.base);
+    }
     for consumer in snapshot.consumers.values() {
         used = used.max(consumer.position);
     }

@@ -177,7 +177,11 @@ impl Scanner {
         let start = self.at;
         while self.at < self.limit {
             self.at += 1;
-            let window = self.peek(WINDOW)?;
+            let window = self.held()?;
+            if window.is_empty() {
+                // Cut off by somebody since the limit was set.
+                break;
+            }
             match memchr::memmem::find(window, &MAGIC) {
                 Some(offset) => {
                     self.at += offset as u64;
@@ -222,6 +226,14 @@ impl Scanner {
         };
         self.at += len as u64;
         Ok(Some(item))
+    }
+
+    /// All that is in memory from the next byte on, at least enough for the head of a frame.
+    fn held(&mut self) -> io::Result<&[u8]> {
+        let at_least = self.peek(PREFIX + MAX_HEADER)?.len();
+        let start = (self.at.saturating_sub(self.window_at)) as usize;
+        let end = self.window.len().min(self.limit.saturating_sub(self.window_at) as usize);
+        Ok(if at_least == 0 { &[] } else { &self.window[start..end.max(start)] })
     }
 
     /// Up to `len` bytes from the next one on; fewer at the limit.

@@ -5,7 +5,7 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Seek, SeekFrom, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -15,11 +15,15 @@ use super::segment::{self, Segment};
 use super::snapshot::{Consumer, Producer, Snapshot};
 use super::sync::SyncState;
 use super::{Options, Position, Reader, sync};
+use crate::util::{guard, now};
 use crate::{Error, Kind, Result};
 
 /// Frames kept in memory for readers that keep up, in bytes. A sink that stalls for longer reads from
 /// disk, which is the page cache as a rule.
 const RECENT_BYTES: usize = 8 << 20;
+
+/// How long an append waits for a consumer that is a little behind when the journal is full.
+const ROOM: Duration = Duration::from_millis(200);
 
 /// A durable append-only log. All methods may be called from any thread.
 pub struct Journal {
@@ -43,6 +47,10 @@ struct Writer {
     len: u64,
     /// A failed write that could not be taken back, or a failed sync: go on in a new segment.
     roll: bool,
+    /// When the segment was begun.
+    begun: Instant,
+    /// The last append found the journal full, so that the next one does not wait for room again.
+    full: bool,
     closed: bool,
 }
 
@@ -134,6 +142,8 @@ impl Journal {
             base: active.base,
             len: active.len,
             roll: false,
+            begun: Instant::now(),
+            full: false,
             closed: false,
         };
         let mut segments: VecDeque<Segment> = recovered.segments.into();
@@ -201,11 +211,13 @@ impl Journal {
         if self.sync.take_failure() {
             writer.roll = true;
         }
-        if writer.roll || writer.len >= self.options.segment_limit() {
+        // A segment that is never full would never be old enough to go.
+        let old = writer.begun.elapsed() >= self.options.max_age / 8;
+        if writer.roll || old || writer.len >= self.options.segment_limit() {
             self.roll(writer)?;
         }
         let frame = Frame::new(writer.base + writer.len, writer.salt, header, body);
-        self.make_room(frame.bytes().len() as u64)?;
+        self.wait_for_room(writer, frame.bytes().len() as u64)?;
         let mut result = (&*writer.file).write_all(frame.bytes());
         while let Err(error) = &result
             && error.kind() == std::io::ErrorKind::StorageFull
@@ -238,15 +250,23 @@ impl Journal {
             self.counters.forgotten_producers.fetch_add(forgotten as u64, Ordering::Relaxed);
             shared.snapshot.clone()
         };
-        let (file, segment) = segment::create(&self.options.dir, base, &snapshot, now())
-            .map_err(|error| Error::io(format!("journal {}", self.options.dir.display()), &error))?;
+        let (file, segment) = loop {
+            match segment::create(&self.options.dir, base, &snapshot, now()) {
+                Ok(created) => break created,
+                Err(error) if error.kind() == std::io::ErrorKind::StorageFull && self.remove_oldest() => {}
+                Err(error) => {
+                    return Err(Error::io(format!("journal {}", self.options.dir.display()), &error));
+                }
+            }
+        };
         *writer = Writer {
             file: Arc::new(file),
             salt: segment.salt,
             base,
             len: segment.len,
             roll: false,
-            closed: false,
+            begun: Instant::now(),
+            ..*writer
         };
         let mut shared = guard(&self.shared);
         shared.end = segment.end();
@@ -275,6 +295,21 @@ impl Journal {
         }
         drop(shared);
         self.grown.notify_all();
+    }
+
+    /// Makes room, and waits for it a moment where a consumer is only a little behind.
+    fn wait_for_room(&self, writer: &mut Writer, bytes: u64) -> Result<()> {
+        let deadline = Instant::now() + ROOM;
+        loop {
+            let made = self.make_room(bytes);
+            if made.is_ok() || writer.full || Instant::now() >= deadline {
+                writer.full = made.is_err();
+                return made;
+            }
+            // Consumers note their position when they come round.
+            self.wake();
+            std::thread::sleep(Duration::from_millis(2));
+        }
     }
 
     /// Removes segments until `bytes` more fit, or says why they do not.
@@ -344,6 +379,11 @@ impl Journal {
         shared.segments.pop_front();
         self.counters.removed_segments.fetch_add(1, Ordering::Relaxed);
         true
+    }
+
+    /// The most that all segments may take, in bytes.
+    pub fn max_bytes(&self) -> u64 {
+        self.options.max_bytes
     }
 
     /// Where the next frame goes. Positions of frames may jump: one is never before the end of another.
@@ -479,16 +519,6 @@ impl Drop for Journal {
     fn drop(&mut self) {
         let _ = self.close();
     }
-}
-
-/// A lock whose holder panicked still guards sound data here: no invariant spans a panic.
-pub(super) fn guard<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Nanoseconds since 1970-01-01 UTC.
-pub(super) fn now() -> i64 {
-    std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |age| age.as_nanos() as i64)
 }
 
 fn make_private_dir(dir: &Path) -> std::io::Result<()> {

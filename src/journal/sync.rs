@@ -2,15 +2,16 @@
 //! [`Options::sync_interval`](super::Options::sync_interval) after the first byte that is not synced.
 
 use std::fs::File;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use super::store::guard;
 use super::{Journal, Position};
+use crate::util::guard;
 use crate::{Error, Kind, Result};
 
-/// How often old segments are looked for when nothing is written.
+/// How often old segments are looked for.
 const RETENTION_INTERVAL: Duration = Duration::from_secs(10);
 
 /// What was written and what of it is synced.
@@ -26,6 +27,8 @@ struct Inner {
     urgent: bool,
     written: Position,
     durable: Position,
+    /// What was written before this when a sync failed may not be on the disk, whatever comes later.
+    doubtful: Position,
     /// A sync failed and the writer has not begun a new segment yet.
     failed: bool,
     stopping: bool,
@@ -42,6 +45,7 @@ impl SyncState {
             urgent: false,
             written: end,
             durable: end,
+            doubtful: 0,
             failed: false,
             stopping: false,
             syncs: 0,
@@ -97,13 +101,12 @@ impl SyncState {
         self.changed.notify_all();
     }
 
-    /// Waits until `position` is durable; false at the deadline or when a sync fails meanwhile.
+    /// Waits until `position` is durable; false at the deadline, or when a sync of it failed.
     pub fn wait(&self, position: Position, deadline: Instant) -> bool {
         let mut inner = guard(&self.inner);
-        let failures = inner.failures;
-        while inner.durable < position {
+        while inner.durable < position || position <= inner.doubtful {
             let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() || inner.failures != failures || inner.stopping {
+            if left.is_zero() || position <= inner.doubtful || inner.stopping {
                 return false;
             }
             inner = self.changed.wait_timeout(inner, left).map_or_else(|e| e.into_inner().0, |r| r.0);
@@ -146,6 +149,7 @@ impl SyncState {
             Err(error) => {
                 inner.failures += 1;
                 inner.failed = true;
+                inner.doubtful = written;
                 log::error!("journal: sync failed: {error}; going on in a new segment");
             }
         }
@@ -167,11 +171,17 @@ pub(super) fn spawn(journal: &Arc<Journal>) -> Result<JoinHandle<()>> {
     let journal = Arc::downgrade(journal);
     std::thread::Builder::new()
         .name("journal-sync".into())
-        .spawn(move || run(&state, interval, &journal))
+        .spawn(move || {
+            // A defect here must not end the syncing.
+            while catch_unwind(AssertUnwindSafe(|| run(&state, interval, &journal))).is_err() {
+                log::error!("journal: a defect: the sync thread panicked; it goes on");
+            }
+        })
         .map_err(|error| Error::new(Kind::Internal, format!("cannot start the sync thread: {error}")))
 }
 
 fn run(state: &SyncState, interval: Duration, journal: &Weak<Journal>) {
+    let mut retained = Instant::now();
     loop {
         match state.due(interval) {
             Due::Sync(files, written) => {
@@ -179,12 +189,14 @@ fn run(state: &SyncState, interval: Duration, journal: &Weak<Journal>) {
                 let result = files.iter().try_for_each(|file| file.sync_data());
                 state.done(result, written, start.elapsed());
             }
-            Due::Idle => {
-                if let Some(journal) = journal.upgrade() {
-                    journal.retain();
-                }
-            }
+            Due::Idle => {}
             Due::Stop => return,
+        }
+        if retained.elapsed() >= RETENTION_INTERVAL {
+            retained = Instant::now();
+            if let Some(journal) = journal.upgrade() {
+                journal.retain();
+            }
         }
     }
 }

@@ -35,7 +35,7 @@ fn read_all(journal: &Arc<Journal>, from: Position) -> Vec<(Position, Vec<u8>)> 
 
 fn producer(seq: u64) -> Header {
     Header {
-        received: super::store::now(),
+        received: crate::util::now(),
         producer: [7; 16],
         epoch: 1,
         first_seq: seq,

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -23,6 +24,9 @@ const SLOW: usize = 32;
 const TURN: usize = 256;
 /// The longest the thread waits before it shows that it is alive, in milliseconds.
 const WAIT_MS: i64 = 1000;
+
+/// How long slow requests may take to answer once everything else has stopped.
+const LAST_REPLIES: Duration = Duration::from_millis(500);
 
 type Reply = Vec<Vec<u8>>;
 
@@ -53,23 +57,28 @@ struct Commands {
 
 impl Commands {
     fn run(&self) {
+        let mut ending_since = None;
         loop {
             self.shared.beat(Role::Commands);
             let mut items = [self.woken.as_poll_item(zmq::POLLIN), self.socket.as_poll_item(zmq::POLLIN)];
-            let _ = zmq::poll(&mut items, WAIT_MS);
+            let _ = zmq::poll(&mut items, if ending_since.is_some() { 10 } else { WAIT_MS });
             let ending = self.shared.commands_may_end();
             wake::clear(&self.woken);
             for _ in 0..TURN {
                 match self.socket.recv_multipart(zmq::DONTWAIT) {
-                    Ok(frames) => self.handle(frames),
+                    // A request whose handling panics is a defect; the others must not suffer for it.
+                    Ok(frames) => drop(catch_unwind(AssertUnwindSafe(|| self.handle(frames)))),
                     Err(_) => break,
                 }
             }
-            while let Ok(reply) = self.replies.try_recv() {
-                self.send(reply);
-            }
+            self.replies.try_iter().for_each(|reply| self.send(reply));
             if ending {
-                return;
+                let since: &mut Instant = ending_since.get_or_insert_with(Instant::now);
+                if self.slow.load(Ordering::Acquire) == 0 || since.elapsed() >= LAST_REPLIES {
+                    // One may have come between the last look and this one.
+                    self.replies.try_iter().for_each(|reply| self.send(reply));
+                    return;
+                }
             }
         }
     }

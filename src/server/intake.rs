@@ -11,11 +11,12 @@ use std::time::{Duration, Instant};
 use hwgate_zmq::Incoming;
 
 use super::metrics::Drop;
-use super::state::{Role, Shared, now};
+use super::state::{Role, Shared};
 use super::throttle::Throttle;
 use super::wake;
 use crate::config::Intake as Limits;
 use crate::journal::Header;
+use crate::util::now;
 use crate::wire::{Level, Record, TextRule, text};
 use crate::{Error, Kind, Result};
 
@@ -32,6 +33,8 @@ const DRAINED: Duration = Duration::from_millis(200);
 const TURN: usize = 4096;
 /// So many messages taken in a row share one look at the clock.
 const SAME_TIME: usize = 16;
+/// Of a longer topic the rest is left out of the source: it is in every line, and in names of files.
+const SOURCE_BYTES: usize = 1024;
 /// How soon after a loss the journal is tried without a message.
 const TRY_AGAIN: Duration = Duration::from_secs(1);
 /// How often one kind of trouble is reported.
@@ -189,6 +192,16 @@ impl Intake {
         }
         self.shared.intake.received(bytes);
         let host = self.host_of(first);
+        if bytes > self.limits.max_text {
+            let most = self.limits.max_text;
+            self.drop_message(
+                Drop::TooLarge,
+                &host,
+                &format!("{bytes} bytes, the most is {most} ([intake] max_text)"),
+            );
+            self.host = host;
+            return;
+        }
         match count {
             1 => self.record(&host, Parsed { level: None, source: "logs".into(), text: head }),
             2 => {
@@ -216,11 +229,6 @@ impl Intake {
         let text = parsed.text;
         if text.is_empty() {
             return self.drop_message(Drop::Empty, host, "an empty message");
-        }
-        if text.len() > self.limits.max_text {
-            let most = self.limits.max_text;
-            let what = format!("{} bytes, the most is {most} ([intake] max_text)", text.len());
-            return self.drop_message(Drop::TooLarge, host, &what);
         }
         let rule = text::classify(text, self.limits.encoding);
         self.shared.intake.text(rule);
@@ -375,7 +383,8 @@ fn topic(bytes: &[u8]) -> (Option<Level>, String) {
             parts.join(separator)
         }
     };
-    (level, source)
+    let shown = source.floor_char_boundary(SOURCE_BYTES);
+    (level, source[..shown].to_owned())
 }
 
 #[cfg(test)]

@@ -6,11 +6,13 @@ use std::time::{Duration, Instant};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::state::{Shared, now};
+use super::state::Shared;
 use crate::config::Durability;
+use crate::journal::Position;
+use crate::util::now;
 use crate::wire::record::records;
 use crate::wire::rpc::{Fault, Params};
-use crate::wire::{Level, text};
+use crate::wire::{Level, Record, text};
 use crate::{Error, Kind};
 
 /// What a method may do after its parameters were read.
@@ -220,6 +222,8 @@ fn default_tail() -> usize {
 
 /// A reply of this many bytes of text is long enough; older records are left out.
 const TAIL_BYTES: usize = 4 << 20;
+/// Older segments are not looked at after this time.
+const TAIL_TIME: Duration = Duration::from_secs(5);
 
 fn log_tail(_: &Shared, method: &str, params: Params) -> std::result::Result<Outcome, Fault> {
     let tail: Tail = params.read(method)?;
@@ -232,39 +236,43 @@ fn log_tail(_: &Shared, method: &str, params: Params) -> std::result::Result<Out
             .ok_or_else(|| Fault::invalid_params(format!("log.tail: level: no level is called {name:?}")))?,
     };
     later(move |shared| {
-        let mut last = VecDeque::new();
+        let wanted = |record: &Record<'_>| {
+            record.level >= least && tail.source.as_ref().is_none_or(|source| source == record.source)
+        };
+        let deadline = Instant::now() + TAIL_TIME;
+        let mut end = shared.journal.end();
+        let mut found = VecDeque::new();
+        let mut room = TAIL_BYTES;
         // From the back, segment by segment, until there is enough.
         for start in shared.journal.segment_starts().into_iter().rev() {
-            last = tail_from(shared, start, &tail, least)?;
-            if last.len() >= tail.records {
+            let most = tail.records - found.len();
+            for (bytes, record) in newest(shared, start..end, most, room, wanted)?.into_iter().rev() {
+                room = room.saturating_sub(bytes);
+                found.push_front(record);
+            }
+            if found.len() >= tail.records || room == 0 || Instant::now() >= deadline {
                 break;
             }
+            end = start;
         }
-        Ok(json!({"records": last}))
+        Ok(json!({"records": found}))
     })
 }
 
-fn tail_from(
+/// The newest records that are wanted between two positions, oldest first, each with the length of its text.
+fn newest(
     shared: &Shared,
-    start: u64,
-    tail: &Tail,
-    least: Level,
-) -> std::result::Result<VecDeque<Value>, Error> {
-    let end = shared.journal.end();
-    let mut reader = shared.journal.reader(start);
+    range: std::ops::Range<Position>,
+    most: usize,
+    room: usize,
+    wanted: impl Fn(&Record<'_>) -> bool,
+) -> std::result::Result<VecDeque<(usize, Value)>, Error> {
+    let mut reader = shared.journal.reader(range.start);
     let mut last: VecDeque<(usize, Value)> = VecDeque::new();
     let mut bytes = 0;
-    while let Some(frame) = reader.next(Duration::ZERO)? {
-        if frame.position >= end {
-            break;
-        }
-        for record in records(frame.body()) {
-            let record = record.map_err(|error| {
-                Error::new(Kind::Internal, format!("a record of the journal cannot be read: {error}"))
-            })?;
-            if record.level < least || tail.source.as_ref().is_some_and(|source| source != record.source) {
-                continue;
-            }
+    while let Some(frame) = reader.next(Duration::ZERO)?.filter(|frame| frame.position < range.end) {
+        // What cannot be read is counted by the sinks.
+        for record in records(frame.body()).map_while(std::result::Result::ok).filter(&wanted) {
             let text = text::decode(record.rule, record.text).text;
             bytes += text.len();
             last.push_back((
@@ -279,12 +287,12 @@ fn tail_from(
                     "fields": serde_json::from_str::<Value>(record.fields).unwrap_or_default(),
                 }),
             ));
-            while last.len() > tail.records || bytes > TAIL_BYTES {
+            while last.len() > most || bytes > room {
                 bytes -= last.pop_front().map_or(0, |(len, _)| len);
             }
         }
     }
-    Ok(last.into_iter().map(|(_, record)| record).collect())
+    Ok(last)
 }
 
 #[cfg(test)]

@@ -54,6 +54,7 @@ pub struct Server {
 /// ADDR_IN_USE when an endpoint or the journal belongs to another process, PERMISSION, NOT_FOUND,
 /// DISK_FULL or IO with the path when something cannot be made. Nothing is left half open.
 pub fn start(config: Config) -> Result<Server> {
+    crate::sink::check(&config.logs)?;
     let context = zmq::Context::new();
     let mut locks = Vec::new();
     let mut endpoints = Vec::new();
@@ -121,9 +122,9 @@ impl Server {
         self.shared.reload().map(|outcome| outcome.to_string())
     }
 
-    /// Closes all log files and opens them again by their paths. Waits for the sinks, at most 10 s.
+    /// Closes all log files and opens them again by their paths. Waits for the sinks, at most 3 s.
     pub fn reopen(&self) -> Result<()> {
-        self.shared.sinks.reopen(Duration::from_secs(10))
+        self.shared.sinks.reopen(Duration::from_secs(3))
     }
 
     /// Waits up to `timeout` and tells whether somebody asked for a shutdown by command.

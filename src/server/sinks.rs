@@ -7,22 +7,30 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::state::guard;
 use crate::config::{Config, LogConfig};
 use crate::journal::{Journal, Position};
 use crate::sink::{Context, Health, Sink};
+use crate::util::guard;
 use crate::{Error, Kind, Result};
 
 /// How long a reload waits for a sink that it stops.
-const STOP: Duration = Duration::from_secs(10);
+const STOP: Duration = Duration::from_secs(3);
 
 /// The sinks that run.
 pub(super) struct Sinks {
     running: Mutex<Vec<Running>>,
     /// Held through a reload, so that two do not mix.
-    changing: Mutex<()>,
+    changing: Mutex<Change>,
     /// Counts the records that the gateway dropped because the journal took nothing.
     dropped: Arc<AtomicU64>,
+}
+
+/// Whether the set may still change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Change {
+    Allowed,
+    /// The gateway is stopping.
+    Never,
 }
 
 #[derive(Clone)]
@@ -44,64 +52,63 @@ impl Sinks {
                 forget(&consumer, config, journal)?;
             }
         }
-        Ok(Sinks { running: Mutex::new(running), changing: Mutex::new(()), dropped })
+        Ok(Sinks { running: Mutex::new(running), changing: Mutex::new(Change::Allowed), dropped })
     }
 
-    /// Goes from one set of `[[log]]` to another. A sink that stays keeps its position; on an error all
-    /// is as before.
+    /// Goes from one set of `[[log]]` to another; on an error all is as before. A sink whose settings
+    /// changed goes on where it was. A new one starts before those that leave stop, so that no record is
+    /// in neither.
     pub fn replace(&self, config: &Config, journal: &Arc<Journal>) -> Result<()> {
-        let _changing = guard(&self.changing);
-        let old = guard(&self.running).clone();
-        let moved = |one: &Running| !config.logs.contains(&one.config);
-        let deadline = Instant::now() + STOP;
-        let (leaving, staying): (Vec<Running>, Vec<Running>) = old.iter().cloned().partition(moved);
-        for one in &leaving {
-            one.sink.stop(deadline)?;
+        crate::sink::check(&config.logs)?;
+        let changing = guard(&self.changing);
+        if *changing == Change::Never {
+            return Err(Error::new(Kind::ShuttingDown, "the gateway is stopping"));
         }
-        let mut new = Vec::new();
-        for log in &config.logs {
-            if let Some(kept) = staying.iter().find(|one| one.config == *log) {
-                new.push(kept.clone());
-                continue;
+        let old = guard(&self.running).clone();
+        let (staying, leaving): (Vec<Running>, Vec<Running>) =
+            old.iter().cloned().partition(|one| config.logs.contains(&one.config));
+        let known = |log: &LogConfig| old.iter().any(|one| one.config.path == log.path);
+        let mut started = Vec::new();
+        let mut result = Ok(());
+        let mut start_those = |new: bool| {
+            for log in config.logs.iter().filter(|log| known(log) != new) {
+                if result.is_ok() && !staying.iter().any(|one| one.config == *log) {
+                    match start(log, config, journal, &self.dropped) {
+                        Ok(one) => started.push(one),
+                        Err(error) => result = Err(error),
+                    }
+                }
             }
-            match start(log, config, journal, &self.dropped) {
-                Ok(started) => new.push(started),
+        };
+        start_those(true);
+        stop_all(&leaving);
+        start_those(false);
+        let stayed = |log: &LogConfig| staying.iter().chain(&started).find(|one| one.config == *log).cloned();
+        if result.is_ok() {
+            *guard(&self.running) = config.logs.iter().filter_map(stayed).collect();
+            for one in leaving.iter().filter(|one| !config.logs.iter().any(|log| log.path == one.config.path))
+            {
+                forget(one.sink.id(), config, journal)?;
+            }
+            return Ok(());
+        }
+        stop_all(&started);
+        for one in started.iter().filter(|one| !known(&one.config)) {
+            forget(one.sink.id(), config, journal)?;
+        }
+        let mut running = staying.clone();
+        for one in &leaving {
+            match start(&one.config, config, journal, &self.dropped) {
+                Ok(again) => running.push(again),
                 Err(error) => {
-                    self.restore(new, &staying, &leaving, config, journal);
-                    return Err(error);
+                    log::error!("log {}: cannot be started again: {error}", one.config.path);
+                    // Its state tells that it is stopped.
+                    running.push(one.clone());
                 }
             }
         }
-        for one in &leaving {
-            if !config.logs.iter().any(|log| log.path == one.config.path) {
-                forget(one.sink.id(), config, journal)?;
-            }
-        }
-        *guard(&self.running) = new;
-        Ok(())
-    }
-
-    /// Puts the old sinks back after a new one could not be started.
-    fn restore(
-        &self,
-        new: Vec<Running>,
-        staying: &[Running],
-        leaving: &[Running],
-        config: &Config,
-        journal: &Arc<Journal>,
-    ) {
-        let deadline = Instant::now() + STOP;
-        for one in new.iter().filter(|one| !staying.iter().any(|kept| Arc::ptr_eq(&kept.sink, &one.sink))) {
-            let _ = one.sink.stop(deadline);
-        }
-        let mut running = staying.to_vec();
-        for one in leaving {
-            match start(&one.config, config, journal, &self.dropped) {
-                Ok(started) => running.push(started),
-                Err(error) => log::error!("log {}: cannot be started again: {error}", one.config.path),
-            }
-        }
         *guard(&self.running) = running;
+        result
     }
 
     /// State and counts of each sink.
@@ -140,7 +147,8 @@ impl Sinks {
     pub fn degraded(&self) -> Option<String> {
         let running = guard(&self.running).clone();
         running.iter().find_map(|one| match one.sink.status().state {
-            Health::Ok | Health::Stopped => None,
+            Health::Ok => None,
+            Health::Stopped => Some(format!("log {}: stopped; reload the settings", one.sink.id())),
             Health::Degraded { reason, .. } | Health::Failed { reason } => {
                 Some(format!("log {}: {reason}", one.sink.id()))
             }
@@ -187,8 +195,9 @@ impl Sinks {
         self.all().iter().try_for_each(|sink| sink.reopen(deadline.saturating_duration_since(Instant::now())))
     }
 
-    /// Writes what the journal holds, syncs and ends every sink.
+    /// Writes what the journal holds, syncs and ends every sink. No reload comes after it.
     pub fn stop(&self, deadline: Instant) -> Result<()> {
+        *guard(&self.changing) = Change::Never;
         self.all().iter().map(|sink| sink.stop(deadline)).fold(Ok(()), Result::and)
     }
 
@@ -211,6 +220,16 @@ fn start(
         dropped: dropped.clone(),
     };
     Ok(Running { config: log.clone(), sink: Arc::new(Sink::start(log.clone(), context)?) })
+}
+
+/// What a sink that cannot write leaves undone stays in the journal, behind its checkpoint.
+fn stop_all(sinks: &[Running]) {
+    let deadline = Instant::now() + STOP;
+    for one in sinks {
+        if let Err(error) = one.sink.stop(deadline) {
+            log::warn!("log {}: {error}; the rest is written when it starts again", one.sink.id());
+        }
+    }
 }
 
 fn forget(id: &str, config: &Config, journal: &Journal) -> Result<()> {

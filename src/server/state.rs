@@ -1,8 +1,8 @@
 //! What the threads of a gateway share.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use crate::Result;
 use crate::config::{self, Config};
@@ -11,6 +11,7 @@ use crate::journal::{Journal, Recovery};
 use super::metrics::{Drop, IntakeMetrics};
 use super::sinks::Sinks;
 use super::wake::Waker;
+use crate::util::guard;
 
 /// The threads that own a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -209,14 +210,4 @@ impl std::fmt::Display for Reloaded {
         }
         Ok(())
     }
-}
-
-/// Nanoseconds since 1970-01-01 UTC.
-pub(super) fn now() -> i64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |age| age.as_nanos() as i64)
-}
-
-/// A lock whose holder panicked still guards sound data here: no invariant spans a panic.
-pub(super) fn guard<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -281,6 +281,11 @@ impl Files {
 
     /// Whether a checkpoint is to be made, and when the next one is.
     pub(super) fn checkpoint_due(&self) -> Option<Duration> {
+        // The journal cannot remove what lies behind the checkpoint, so that must not become much of it.
+        let behind = self.committed.position.saturating_sub(self.saved.position);
+        if behind >= self.journal.max_bytes() / 8 {
+            return Some(Duration::ZERO);
+        }
         (self.saved != self.committed || self.unsaved)
             .then(|| CHECKPOINT_EVERY.saturating_sub(self.saved_at.elapsed()))
     }

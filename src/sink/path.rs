@@ -12,6 +12,9 @@ pub(super) const DATE: char = '\0';
 /// What all but the values of a name may take; the rest is left for values, time stamp and `.gz.tmp`.
 const LITERAL_BYTES: usize = 60;
 
+/// How many placeholders one name may have, so that each value keeps some length.
+const PLACEHOLDERS: usize = 4;
+
 /// What all values of a name may take together. 255 bytes are the limit of most file systems.
 const VALUE_BYTES: usize = 160;
 
@@ -121,6 +124,9 @@ fn check(pieces: &[Piece]) -> std::result::Result<(), String> {
         {
             return Err(format!("there is no {{{name}}}; use {{source}} {{host}} {{level}} {{date}}"));
         }
+    }
+    if pieces.iter().filter(|piece| matches!(piece, Piece::Name(_))).count() > PLACEHOLDERS {
+        return Err(format!("a name may have {PLACEHOLDERS} placeholders"));
     }
     if text.len() > LITERAL_BYTES {
         return Err(format!("a name may have {LITERAL_BYTES} bytes beside its placeholders"));

@@ -11,9 +11,10 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError};
 use super::format::Line;
 use super::handle::Context;
 use super::status::{Health, Shared};
-use super::writer::{Writer, now};
+use super::writer::Writer;
 use crate::error::{Error, Kind, Result};
 use crate::journal::Position;
+use crate::util::now;
 use crate::wire::{Level, Record, TextRule};
 
 /// How soon writing is tried again after an error.

@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use super::checkpoint::{Checkpoint, Place};
 use super::clock::Clock;
@@ -320,9 +320,4 @@ fn prepare(log_dir: &std::path::Path) -> Result<PathBuf> {
     let wrong = |error: &io::Error| Error::io(format_args!("log_dir {}", log_dir.display()), error);
     file::make_folder(log_dir).map_err(|error| wrong(&error))?;
     fs::canonicalize(log_dir).map_err(|error| wrong(&error))
-}
-
-/// Now, in nanoseconds since 1970.
-pub(super) fn now() -> i64 {
-    nanos(SystemTime::now())
 }
