@@ -11,7 +11,8 @@
 //! | `segment.rs` | files of frames, and reading them whatever their state |
 //! | `snapshot.rs` | what a segment begins with: producers and positions |
 //! | `recovery.rs` | start-up |
-//! | `store.rs` | [`Journal`]: append, roll, retention |
+//! | `store.rs` | [`Journal`]: append, roll, positions |
+//! | `retention.rs` | which segments may go |
 //! | `sync.rs` | the one thread that syncs |
 //! | `reader.rs` | [`Reader`]: following the journal |
 //!
@@ -31,6 +32,7 @@
 mod frame;
 mod reader;
 mod recovery;
+mod retention;
 mod segment;
 mod snapshot;
 mod store;

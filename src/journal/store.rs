@@ -1,4 +1,4 @@
-//! The journal as its users see it: append, roll, retention.
+//! The journal as its users see it: append, roll, positions, figures.
 
 use std::collections::VecDeque;
 use std::fs::{File, OpenOptions, TryLockError};
@@ -22,9 +22,6 @@ use crate::{Error, Kind, Result};
 /// disk, which is the page cache as a rule.
 const RECENT_BYTES: usize = 8 << 20;
 
-/// How long an append waits for a consumer that is a little behind when the journal is full.
-const ROOM: Duration = Duration::from_millis(200);
-
 /// A durable append-only log. All methods may be called from any thread.
 pub struct Journal {
     pub(super) options: Options,
@@ -35,12 +32,12 @@ pub struct Journal {
     pub(super) grown: Condvar,
     pub(super) sync: Arc<SyncState>,
     sync_thread: Mutex<Option<JoinHandle<()>>>,
-    counters: Counters,
+    pub(super) counters: Counters,
     /// Held as long as the journal is open.
     _lock: File,
 }
 
-struct Writer {
+pub(super) struct Writer {
     file: Arc<File>,
     salt: u32,
     base: Position,
@@ -50,7 +47,7 @@ struct Writer {
     /// When the segment was begun.
     begun: Instant,
     /// The last append found the journal full, so that the next one does not wait for room again.
-    full: bool,
+    pub full: bool,
     closed: bool,
 }
 
@@ -65,18 +62,18 @@ pub(super) struct Shared {
     pub end: Position,
     pub snapshot: Snapshot,
     /// Consumers that hold back retention.
-    holding: std::collections::BTreeSet<String>,
+    pub holding: std::collections::BTreeSet<String>,
     pub wakes: u64,
     pub closed: bool,
 }
 
 #[derive(Default)]
-struct Counters {
+pub(super) struct Counters {
     frames: AtomicU64,
     records: AtomicU64,
     bytes: AtomicU64,
     refused: AtomicU64,
-    removed_segments: AtomicU64,
+    pub removed_segments: AtomicU64,
     forgotten_producers: AtomicU64,
 }
 
@@ -295,90 +292,6 @@ impl Journal {
         }
         drop(shared);
         self.grown.notify_all();
-    }
-
-    /// Makes room, and waits for it a moment where a consumer is only a little behind.
-    fn wait_for_room(&self, writer: &mut Writer, bytes: u64) -> Result<()> {
-        let deadline = Instant::now() + ROOM;
-        loop {
-            let made = self.make_room(bytes);
-            if made.is_ok() || writer.full || Instant::now() >= deadline {
-                writer.full = made.is_err();
-                return made;
-            }
-            // Consumers note their position when they come round.
-            self.wake();
-            std::thread::sleep(Duration::from_millis(2));
-        }
-    }
-
-    /// Removes segments until `bytes` more fit, or says why they do not.
-    fn make_room(&self, bytes: u64) -> Result<()> {
-        loop {
-            let total: u64 = guard(&self.shared).segments.iter().map(|segment| segment.len).sum();
-            if total + bytes <= self.options.max_bytes {
-                return Ok(());
-            }
-            if !self.remove_oldest() {
-                let holder = self.slowest_consumer().unwrap_or_default();
-                return Err(Error::new(
-                    Kind::DiskFull,
-                    format!(
-                        "journal {}: full ({} bytes), log {holder} has not written what would have to go; \
-                         look at its state, or raise [journal] max_bytes",
-                        self.options.dir.display(),
-                        self.options.max_bytes
-                    ),
-                ));
-            }
-        }
-    }
-
-    fn slowest_consumer(&self) -> Option<String> {
-        let shared = guard(&self.shared);
-        let consumers = &shared.snapshot.consumers;
-        let slowest = shared.holding.iter().min_by_key(|&name| consumers.get(name).map(|c| c.position))?;
-        Some(slowest.clone())
-    }
-
-    /// Removes segments that are too old or too many, as far as consumers have read them.
-    pub(super) fn retain(&self) {
-        let oldest_kept = now() - self.options.max_age.as_nanos().min(i64::MAX as u128) as i64;
-        loop {
-            {
-                let shared = guard(&self.shared);
-                let total: u64 = shared.segments.iter().map(|segment| segment.len).sum();
-                let Some(oldest) = shared.segments.front() else { return };
-                if total <= self.options.max_bytes && oldest.newest >= oldest_kept {
-                    return;
-                }
-            }
-            if !self.remove_oldest() {
-                return;
-            }
-        }
-    }
-
-    /// Removes the oldest segment if every holding consumer is past it and it is not the active one.
-    fn remove_oldest(&self) -> bool {
-        let mut shared = guard(&self.shared);
-        let Some(oldest) = shared.segments.front() else { return false };
-        let end = oldest.end();
-        let base = oldest.base;
-        let consumers = &shared.snapshot.consumers;
-        let held = shared
-            .holding
-            .iter()
-            .any(|name| consumers.get(name).is_some_and(|consumer| consumer.position < end));
-        if held || shared.segments.len() < 2 {
-            return false;
-        }
-        if std::fs::remove_file(segment::path(&self.options.dir, base)).is_err() {
-            return false;
-        }
-        shared.segments.pop_front();
-        self.counters.removed_segments.fetch_add(1, Ordering::Relaxed);
-        true
     }
 
     /// The most that all segments may take, in bytes.
