@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use hwgate_zmq::Incoming;
+use hwgate_zmq::{Incoming, Peers};
 
 use super::metrics::Drop;
 use super::state::{Role, Shared};
@@ -63,8 +63,7 @@ struct Intake {
     batch: Batch,
     /// Received into again and again: first frame, second frame, what is too many.
     frames: [Incoming; 3],
-    /// The address of the peer of the message before.
-    host: String,
+    peers: Peers,
     /// When the messages at hand came.
     time: i64,
     /// Warnings about dropped messages, by reason.
@@ -103,7 +102,7 @@ impl Intake {
             woken,
             batch: Batch::default(),
             frames: Default::default(),
-            host: String::new(),
+            peers: Peers::default(),
             time: now(),
             throttles: [const { Throttle::every(REPORT) }; Drop::ALL.len()],
             lost: 0,
@@ -191,38 +190,28 @@ impl Intake {
             more = frame.more();
         }
         self.shared.intake.received(bytes);
-        let host = self.host_of(first);
+        let mut peers = std::mem::take(&mut self.peers);
+        // Peers over ipc have no address; they are on this machine.
+        let host = peers.address(first, "localhost");
         if bytes > self.limits.max_text {
             let most = self.limits.max_text;
             self.drop_message(
                 Drop::TooLarge,
-                &host,
+                host,
                 &format!("{bytes} bytes, the most is {most} ([intake] max_text)"),
             );
-            self.host = host;
+            self.peers = peers;
             return;
         }
         match count {
-            1 => self.record(&host, Parsed { level: None, source: "logs".into(), text: head }),
+            1 => self.record(host, Parsed { level: None, source: "logs".into(), text: head }),
             2 => {
                 let (level, source) = topic(head);
-                self.record(&host, Parsed { level, source: source.into(), text: second.bytes() });
+                self.record(host, Parsed { level, source: source.into(), text: second.bytes() });
             }
-            _ => self.drop_message(Drop::Frames, &host, &format!("{count} frames, expected 1 or 2")),
+            _ => self.drop_message(Drop::Frames, host, &format!("{count} frames, expected 1 or 2")),
         }
-        self.host = host;
-    }
-
-    /// The peer's address, in the string kept for it: most messages come from the peer of the one before.
-    fn host_of(&mut self, frame: &Incoming) -> String {
-        let mut host = std::mem::take(&mut self.host);
-        // Peers over ipc have no address; they are on this machine.
-        let address = frame.peer_address().unwrap_or(c"localhost");
-        if host.as_bytes() != address.to_bytes() {
-            host.clear();
-            host.push_str(&address.to_string_lossy());
-        }
-        host
+        self.peers = peers;
     }
 
     fn record(&mut self, host: &str, parsed: Parsed<'_>) {

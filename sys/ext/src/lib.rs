@@ -22,7 +22,7 @@ use std::ffi::c_int;
 use std::fmt;
 use zmq::Socket;
 
-pub use incoming::Incoming;
+pub use incoming::{Incoming, Peers};
 
 /// `ZMQ_ZAP_ENFORCE_DOMAIN`: a draft in libzmq 4.3.5's header, but set and obeyed by the stable build.
 const ZAP_ENFORCE_DOMAIN: c_int = 93;
