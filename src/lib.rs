@@ -8,6 +8,7 @@ pub mod error;
 pub mod journal;
 pub mod server;
 pub mod sink;
+mod throttle;
 mod util;
 pub mod wire;
 

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use super::Position;
 use super::frame::{self, Frame, FrameKind, MAGIC, MAX_HEADER, PREFIX, Prefix};
 use super::snapshot::Snapshot;
+use crate::util::sync_dir;
 
 const FILE_MAGIC: [u8; 8] = *b"HWGJRNL1";
 /// Bytes before the first frame.
@@ -96,11 +97,6 @@ pub fn create(dir: &Path, base: Position, snapshot: &Snapshot, now: i64) -> io::
             Err(error)
         }
     }
-}
-
-/// Makes new and removed names in `dir` outlive a power cut.
-pub fn sync_dir(dir: &Path) -> io::Result<()> {
-    if cfg!(unix) { File::open(dir)?.sync_all() } else { Ok(()) }
 }
 
 /// What a [`Scanner`] found next.

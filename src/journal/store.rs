@@ -15,7 +15,7 @@ use super::segment::{self, Segment};
 use super::snapshot::{Consumer, Producer, Snapshot};
 use super::sync::SyncState;
 use super::{Options, Position, Reader, sync};
-use crate::util::{guard, now};
+use crate::util::{guard, make_dir, now};
 use crate::{Error, Kind, Result};
 
 /// Frames kept in memory for readers that keep up, in bytes. A sink that stalls for longer reads from
@@ -123,7 +123,7 @@ impl Journal {
     pub fn open(options: Options) -> Result<(Arc<Journal>, Recovery)> {
         let dir = options.dir.clone();
         let failed = |error| Error::io(format!("journal {}", dir.display()), &error);
-        make_private_dir(&dir).map_err(failed)?;
+        make_dir(&dir, 0o700).map_err(failed)?;
         let lock = lock(&dir)?;
         let recovered = recovery::recover(&dir)?;
         let (file, active) =
@@ -432,14 +432,6 @@ impl Drop for Journal {
     fn drop(&mut self) {
         let _ = self.close();
     }
-}
-
-fn make_private_dir(dir: &Path) -> std::io::Result<()> {
-    let mut builder = std::fs::DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(dir)
 }
 
 fn lock(dir: &Path) -> Result<File> {

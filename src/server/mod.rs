@@ -11,7 +11,6 @@
 //! | `methods.rs` | what each method does |
 //! | `sinks.rs` | the set of `[[log]]` sinks, and changing it |
 //! | `metrics.rs` | counts |
-//! | `throttle.rs` | a warning now and then instead of one a message |
 
 mod commands;
 mod intake;
@@ -20,7 +19,6 @@ mod metrics;
 mod sinks;
 mod socket;
 mod state;
-mod throttle;
 mod wake;
 
 use std::sync::Arc;

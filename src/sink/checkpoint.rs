@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::file::{Identity, make_folder, options, sync_folder};
+use super::file::{Identity, make_folder, options};
+use crate::util::sync_dir;
 
 /// The form of the file; another one is not read.
 const VERSION: u32 = 1;
@@ -107,7 +108,7 @@ impl Store {
         file.sync_data()?;
         drop(file);
         fs::rename(&temporary, &self.0)?;
-        sync_folder(self.0.parent().unwrap_or(Path::new(".")))
+        sync_dir(self.0.parent().unwrap_or(Path::new(".")))
     }
 }
 

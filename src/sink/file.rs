@@ -1,9 +1,11 @@
 //! One log file on the disk: opened with care, known again by its identity, cut where it is torn.
 
-use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
+use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Component, Path, PathBuf};
 use std::time::UNIX_EPOCH;
+
+use crate::util::make_dir;
 
 use serde::{Deserialize, Serialize};
 
@@ -86,11 +88,7 @@ pub(super) fn folder(root: &Path, relative: &Path) -> io::Result<PathBuf> {
 
 /// Makes a folder and those above it, readable for the group only.
 pub(super) fn make_folder(dir: &Path) -> io::Result<()> {
-    let mut builder = DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o750);
-    builder.create(dir)
+    make_dir(dir, 0o750)
 }
 
 /// How log files and what becomes of them are made: mode 0640, never through a link.
@@ -175,11 +173,6 @@ pub(super) fn last_line_end(file: &File, from: u64, len: u64) -> io::Result<u64>
         at += bytes.len() as u64;
     }
     Ok(end)
-}
-
-/// Makes the names in a folder durable, where the system can.
-pub(super) fn sync_folder(dir: &Path) -> io::Result<()> {
-    if cfg!(unix) { File::open(dir)?.sync_all() } else { Ok(()) }
 }
 
 #[cfg(test)]

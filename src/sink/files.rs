@@ -222,7 +222,7 @@ impl Files {
         entry.foreign_end = meta.len() > 0;
         self.unsaved = true;
         if meta.len() == 0 {
-            file::sync_folder(&dir)?;
+            crate::util::sync_dir(&dir)?;
         }
         Ok(())
     }

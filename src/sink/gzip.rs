@@ -9,7 +9,8 @@ use flate2::Compression;
 use flate2::read::MultiGzDecoder;
 use flate2::write::GzEncoder;
 
-use super::file::{options, sync_folder};
+use super::file::options;
+use crate::util::sync_dir;
 
 fn with(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
@@ -37,7 +38,7 @@ pub(super) fn compress(path: &Path, stop: &AtomicBool) -> io::Result<bool> {
     let Some(bytes) = result? else { return Ok(false) };
     fs::rename(&temporary, &target)?;
     let dir = target.parent().unwrap_or(Path::new("."));
-    sync_folder(dir)?;
+    sync_dir(dir)?;
     // Somebody may have written to it meanwhile.
     if fs::symlink_metadata(path)?.len() != bytes {
         fs::remove_file(&target)?;

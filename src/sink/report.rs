@@ -1,29 +1,30 @@
 //! Warnings that do not flood: one a minute.
 
 use std::fmt;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-const EVERY: Duration = Duration::from_secs(60);
+use crate::throttle::Throttle;
 
 /// Warnings about one sink.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Reports {
-    last: Option<Instant>,
+    throttle: Throttle,
     /// How many were given.
     pub(super) given: u64,
-    unsaid: u64,
+}
+
+impl Default for Reports {
+    fn default() -> Self {
+        Reports { throttle: Throttle::every(Duration::from_secs(60)), given: 0 }
+    }
 }
 
 impl Reports {
     /// Warns, unless that was done within the last minute.
     pub(super) fn warn(&mut self, what: fmt::Arguments<'_>) {
-        if self.last.is_some_and(|last| last.elapsed() < EVERY) {
-            self.unsaid += 1;
-            return;
-        }
-        self.last = Some(Instant::now());
+        let Some(unsaid) = self.throttle.pass() else { return };
         self.given += 1;
-        match std::mem::take(&mut self.unsaid) {
+        match unsaid {
             0 => log::warn!("{what}"),
             unsaid => log::warn!("{what} ({unsaid} more since the last report)"),
         }

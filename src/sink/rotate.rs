@@ -9,9 +9,10 @@ use super::clock::Clock;
 use super::crash;
 use super::entry::Entry;
 use super::family::{members, rotated, stamp};
-use super::file::{cut, options, sync_folder};
+use super::file::{cut, options};
 use super::files::Files;
 use crate::config::{Every, Rotate};
+use crate::util::sync_dir;
 
 /// The number of the hour or day, where files are changed by time.
 pub(super) fn period(rules: &Rotate, clock: &mut Clock, received: i64) -> Option<i64> {
@@ -65,7 +66,7 @@ impl Files {
         crash::point();
         entry.let_go();
         let (family, date) = (entry.family.clone(), entry.date());
-        sync_folder(target.parent().unwrap_or(Path::new(".")))?;
+        sync_dir(target.parent().unwrap_or(Path::new(".")))?;
         if let Some(keeper) = &self.keeper {
             keeper.tend(&family, &date);
         }

@@ -3,7 +3,8 @@
 use std::time::{Duration, Instant};
 
 /// Lets one report through each interval and counts those it held back.
-pub(super) struct Throttle {
+#[derive(Debug)]
+pub(crate) struct Throttle {
     interval: Duration,
     last: Option<Instant>,
     held: u64,
