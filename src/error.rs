@@ -6,6 +6,8 @@
 
 use std::fmt;
 
+use serde_json::{Map, Value};
+
 /// The result of everything in this crate that can fail.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -117,12 +119,31 @@ impl fmt::Display for Kind {
 pub struct Error {
     kind: Kind,
     message: String,
+    details: Option<Box<Map<String, Value>>>,
 }
 
 impl Error {
     /// An error of `kind` with a sentence for people.
     pub fn new(kind: Kind, message: impl Into<String>) -> Error {
-        Error { kind, message: message.into() }
+        Error { kind, message: message.into(), details: None }
+    }
+
+    /// The same with a detail for programs, such as how many bytes were written before a time-out. Details
+    /// are members of `error.data` in replies.
+    #[must_use]
+    pub fn with(mut self, name: &str, value: impl Into<Value>) -> Error {
+        self.details.get_or_insert_default().insert(name.to_owned(), value.into());
+        self
+    }
+
+    /// A detail for programs, if there is one of this name.
+    pub fn detail(&self, name: &str) -> Option<&Value> {
+        self.details.as_ref()?.get(name)
+    }
+
+    /// All details for programs.
+    pub fn details(&self) -> impl Iterator<Item = (&String, &Value)> {
+        self.details.iter().flat_map(|details| details.iter())
     }
 
     /// An error of the file system at `path`, its kind taken from the operating system's answer.

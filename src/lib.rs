@@ -4,7 +4,9 @@
 pub mod cli;
 pub mod client;
 pub mod config;
+pub mod device;
 pub mod error;
+pub mod events;
 pub mod journal;
 pub mod server;
 pub mod sink;

@@ -17,7 +17,11 @@ pub(super) fn check(
         problems.push((origins.get(key).or(whole).cloned().unwrap_or(Origin::Default), text));
     };
 
-    let endpoints = [("commands", &config.endpoints.commands), ("logs", &config.endpoints.logs)];
+    let endpoints = [
+        ("commands", &config.endpoints.commands),
+        ("logs", &config.endpoints.logs),
+        ("events", &config.endpoints.events),
+    ];
     let mut seen: Vec<(&str, Endpoint)> = Vec::new();
     for (name, text) in endpoints {
         // Each was checked by itself when it was read; a relative ipc path has grown since.

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::value::{Raw, Read, show_duration, show_size, show_text};
-use super::{Config, Durability, Eol, Every, Format, LogConfig, Rotate, Zone, pattern};
+use super::{AudioOutput, Config, Durability, Eol, Every, Format, LogConfig, Rotate, Zone, pattern};
 use crate::wire::{Endpoint, Level, endpoint::check_host};
 
 /// One setting of `T`.
@@ -168,6 +168,17 @@ pub static KEYS: &[Key<Config>] = &[
     },
     Key {
         table: "endpoints",
+        name: "events",
+        help: "Where clients hear events: an XPUB socket.",
+        default: "\"tcp://127.0.0.1:10002\"",
+        allowed: ENDPOINT,
+        example: "\"off\"",
+        reload: false,
+        set: |c, raw| set(&mut c.endpoints.events, endpoint(raw)?),
+        get: |c| show_endpoint(&c.endpoints.events),
+    },
+    Key {
+        table: "endpoints",
         name: "advertise",
         help: "The host that `hello` names instead of the bound one, behind an address translation.",
         default: "not set: the bound host",
@@ -269,6 +280,47 @@ pub static KEYS: &[Key<Config>] = &[
         reload: false,
         set: |c, raw| set(&mut c.journal.max_age, raw.duration(Duration::from_secs(60))?),
         get: |c| Some(show_text(&show_duration(c.journal.max_age))),
+    },
+    Key {
+        table: "events",
+        name: "send_hwm",
+        help: "How many events may wait in memory for each subscriber; one that is slower loses its own.",
+        default: "50000",
+        allowed: "an integer from 1 to 10000000",
+        example: "10000",
+        // libzmq takes this limit when a socket is bound.
+        reload: false,
+        set: |c, raw| set(&mut c.events.send_hwm, raw.integer(1, 10_000_000)? as i32),
+        get: |c| Some(c.events.send_hwm.to_string()),
+    },
+    Key {
+        table: "audio",
+        name: "output",
+        help: "Where sounds go: the system's sound card, nowhere in the time they take, a file written anew at each start, or off.",
+        default: "\"device\"",
+        allowed: "\"device\", \"null\", \"wav:PATH\" or \"off\"",
+        example: "\"wav:heard.wav\"",
+        reload: false,
+        set: |c, raw| set(&mut c.audio.output, audio_output(raw)?),
+        get: |c| {
+            Some(show_text(&match &c.audio.output {
+                AudioOutput::Device => "device".to_owned(),
+                AudioOutput::Null => "null".to_owned(),
+                AudioOutput::Wav(path) => format!("wav:{}", path.display()),
+                AudioOutput::Off => "off".to_owned(),
+            }))
+        },
+    },
+    Key {
+        table: "audio",
+        name: "volume",
+        help: "The volume at start, in percent: 100 leaves sounds as they are.",
+        default: "100",
+        allowed: "an integer from 0 to 200",
+        example: "80",
+        reload: false,
+        set: |c, raw| set(&mut c.audio.volume, raw.integer(0, 200)? as f32 / 100.0),
+        get: |c| Some((c.audio.volume * 100.0).round().to_string()),
     },
     Key {
         table: "security",
@@ -518,6 +570,18 @@ fn endpoint(raw: &Raw) -> Read<Option<String>> {
         text => Endpoint::bind(text)
             .map(|endpoint| Some(endpoint.to_string()))
             .map_err(|error| error.message().to_owned()),
+    }
+}
+
+fn audio_output(raw: &Raw) -> Read<AudioOutput> {
+    match raw.text()? {
+        "device" => Ok(AudioOutput::Device),
+        "null" => Ok(AudioOutput::Null),
+        "off" => Ok(AudioOutput::Off),
+        text => match text.strip_prefix("wav:") {
+            Some(path) if !path.is_empty() && !path.contains('\0') => Ok(AudioOutput::Wav(path.into())),
+            _ => Err(format!("{text:?} is none of them")),
+        },
     }
 }
 

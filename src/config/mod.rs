@@ -10,10 +10,12 @@ pub mod load;
 pub mod pattern;
 pub mod print;
 mod reader;
+pub mod serial;
 mod value;
 
 pub use diff::{Diff, diff};
 pub use load::{Loaded, Origin, Overrides};
+pub use serial::SerialConfig;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -37,6 +39,12 @@ pub struct Config {
     pub journal: JournalConfig,
     /// `[[log]]`, at least one.
     pub logs: Vec<LogConfig>,
+    /// `[events]`
+    pub events: EventsConfig,
+    /// `[[serial]]`: ports opened at start.
+    pub serial: Vec<SerialConfig>,
+    /// `[audio]`
+    pub audio: AudioConfig,
     /// `[security]`
     pub security: Security,
 }
@@ -65,6 +73,7 @@ impl Config {
             endpoints: Endpoints {
                 commands: Some("tcp://127.0.0.1:10003".to_owned()),
                 logs: Some("tcp://127.0.0.1:10000".to_owned()),
+                events: Some("tcp://127.0.0.1:10002".to_owned()),
                 advertise: None,
             },
             intake: Intake { encoding: None, max_text: 1 << 20, max_message: 16 << 20, receive_hwm: 30_000 },
@@ -75,6 +84,9 @@ impl Config {
                 max_age: Duration::from_secs(7 * 86_400),
             },
             logs: vec![LogConfig::default()],
+            events: EventsConfig { send_hwm: 50_000 },
+            serial: Vec::new(),
+            audio: AudioConfig::default(),
             security: Security::default(),
         }
     }
@@ -86,7 +98,13 @@ impl Config {
         for path in paths.into_iter().chain(&mut gateway.diagnostics) {
             *path = base.join(&*path);
         }
-        for text in [&mut self.endpoints.commands, &mut self.endpoints.logs].into_iter().flatten() {
+        if let AudioOutput::Wav(path) = &mut self.audio.output {
+            *path = base.join(&*path);
+        }
+        let endpoints = &mut self.endpoints;
+        for text in
+            [&mut endpoints.commands, &mut endpoints.logs, &mut endpoints.events].into_iter().flatten()
+        {
             if let Ok(endpoint) = Endpoint::bind(text) {
                 *text = endpoint.below(base).to_string();
             }
@@ -116,6 +134,8 @@ pub struct Endpoints {
     pub commands: Option<String>,
     /// PULL for plain logs. Default: `tcp://127.0.0.1:10000`.
     pub logs: Option<String>,
+    /// XPUB for events. Default: `tcp://127.0.0.1:10002`.
+    pub events: Option<String>,
     /// What `hello` tells clients instead of the bound host, for gateways behind a translation.
     pub advertise: Option<String>,
 }
@@ -250,6 +270,41 @@ pub enum Every {
     Hour,
     /// At midnight of the sink's zone.
     Day,
+}
+
+/// `[events]`
+#[derive(Clone, Debug, PartialEq)]
+pub struct EventsConfig {
+    /// Events that may wait in memory for each subscriber; further ones are lost to it. Default 50,000.
+    pub send_hwm: i32,
+}
+
+/// `[audio]`
+#[derive(Clone, Debug, PartialEq)]
+pub struct AudioConfig {
+    /// Where sounds go. Default: `device`.
+    pub output: AudioOutput,
+    /// The volume at start: 1.0 leaves sounds as they are, 0.0 is silence. At most 2.0.
+    pub volume: f32,
+}
+
+impl Default for AudioConfig {
+    fn default() -> AudioConfig {
+        AudioConfig { output: AudioOutput::Device, volume: 1.0 }
+    }
+}
+
+/// Where sounds go.
+#[derive(Clone, Debug, PartialEq)]
+pub enum AudioOutput {
+    /// The sound card that the system calls its default.
+    Device,
+    /// Nowhere, in the time that they take.
+    Null,
+    /// Into this file, which is written anew at each start.
+    Wav(PathBuf),
+    /// Sounds are refused with NOT_ENABLED.
+    Off,
 }
 
 /// `[security]`

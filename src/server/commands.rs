@@ -13,10 +13,12 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use super::methods::{self, Outcome};
+use super::repeats::{Repeats, Seen};
 use super::state::{Role, Shared};
 use super::wake;
+use crate::device::Reply as DeviceReply;
 use crate::wire::rpc::{self, Body, Envelope, Fault, Request};
-use crate::{Error, Kind, Result};
+use crate::{Error, Kind};
 
 /// Slow requests that may run at once; further ones are told BUSY.
 const SLOW: usize = 32;
@@ -28,18 +30,40 @@ const WAIT_MS: i64 = 1000;
 /// How long slow requests may take to answer once everything else has stopped.
 const LAST_REPLIES: Duration = Duration::from_millis(500);
 
-type Reply = Vec<Vec<u8>>;
+/// An answer on its way to the thread.
+pub(super) struct Answer {
+    to: To,
+    result: Result<Value, Fault>,
+}
+
+/// Who asked.
+#[derive(Clone)]
+pub(super) struct To {
+    pub envelope: Envelope,
+    pub id: Value,
+    /// The request's `key`, whose repeats get the same answer.
+    pub key: Option<String>,
+}
 
 /// Starts the thread; it ends after [`Shared::finish_commands`].
 pub(super) fn spawn(
     shared: &Arc<Shared>,
     context: &zmq::Context,
     socket: zmq::Socket,
-) -> Result<JoinHandle<()>> {
+) -> crate::Result<JoinHandle<()>> {
     let (woken, waker) = wake::pair(context)?;
     shared.add_waker(Role::Commands, waker);
-    let (sender, replies) = channel();
-    let commands = Commands { shared: shared.clone(), socket, woken, sender, replies, slow: Arc::default() };
+    let (sender, arriving) = channel();
+    let answers = Answers { sender, shared: shared.clone() };
+    let mut commands = Commands {
+        shared: shared.clone(),
+        socket,
+        woken,
+        answers,
+        arriving,
+        slow: Arc::default(),
+        repeats: Repeats::default(),
+    };
     std::thread::Builder::new()
         .name("commands".into())
         .spawn(move || commands.run())
@@ -50,13 +74,29 @@ struct Commands {
     shared: Arc<Shared>,
     socket: zmq::Socket,
     woken: zmq::Socket,
-    sender: Sender<Reply>,
-    replies: Receiver<Reply>,
+    answers: Answers,
+    arriving: Receiver<Answer>,
     slow: Arc<AtomicUsize>,
+    repeats: Repeats,
+}
+
+/// Where other threads hand in their answers.
+#[derive(Clone)]
+struct Answers {
+    sender: Sender<Answer>,
+    shared: Arc<Shared>,
+}
+
+impl Answers {
+    /// The thread may have ended; then nobody waits for this.
+    fn hand_in(&self, to: To, result: Result<Value, Fault>) {
+        let _ = self.sender.send(Answer { to, result });
+        self.shared.wake(Role::Commands);
+    }
 }
 
 impl Commands {
-    fn run(&self) {
+    fn run(&mut self) {
         let mut ending_since = None;
         loop {
             self.shared.beat(Role::Commands);
@@ -71,24 +111,42 @@ impl Commands {
                     Err(_) => break,
                 }
             }
-            self.replies.try_iter().for_each(|reply| self.send(reply));
+            self.hand_out();
             if ending {
                 let since: &mut Instant = ending_since.get_or_insert_with(Instant::now);
                 if self.slow.load(Ordering::Acquire) == 0 || since.elapsed() >= LAST_REPLIES {
                     // One may have come between the last look and this one.
-                    self.replies.try_iter().for_each(|reply| self.send(reply));
+                    self.hand_out();
                     return;
                 }
             }
         }
     }
 
+    /// Sends the answers of other threads.
+    fn hand_out(&mut self) {
+        while let Ok(Answer { to, result }) = self.arriving.try_recv() {
+            self.answer(to, result);
+        }
+    }
+
     /// A peer that is gone, or takes nothing, loses its reply and nobody waits for it.
-    fn send(&self, reply: Reply) {
+    fn send(&self, reply: Vec<Vec<u8>>) {
         let _ = self.socket.send_multipart(reply, zmq::DONTWAIT);
     }
 
-    fn handle(&self, frames: Vec<Vec<u8>>) {
+    fn answer(&mut self, to: To, result: Result<Value, Fault>) {
+        let Some(key) = &to.key else {
+            return self.send(to.envelope.wrap([rpc::reply(&to.id, result)]));
+        };
+        let frame = rpc::reply(&to.id, result.clone());
+        for other in self.repeats.answered(key, &result, frame.len()) {
+            self.send(other.envelope.wrap([rpc::reply(&other.id, result.clone())]));
+        }
+        self.send(to.envelope.wrap([frame]));
+    }
+
+    fn handle(&mut self, frames: Vec<Vec<u8>>) {
         let (envelope, body) = rpc::split(frames);
         let request = match body {
             Ok(Body::Init(topic)) => return self.send(envelope.wrap(Body::init_reply(topic))),
@@ -101,49 +159,79 @@ impl Commands {
         }
     }
 
-    fn dispatch(&self, envelope: Envelope, request: Request) {
-        let Request { id, method, params, .. } = request;
+    fn dispatch(&mut self, envelope: Envelope, request: Request) {
+        let Request { id, method, params, key } = request;
+        let mut to = To { envelope, id, key: None };
         if self.shared.stopping().is_some() {
-            let fault = Error::new(Kind::ShuttingDown, "the gateway is stopping").into();
-            return self.send(envelope.wrap([rpc::reply(&id, Err(fault))]));
+            return self.answer(to, Err(Error::new(Kind::ShuttingDown, "the gateway is stopping").into()));
         }
-        let outcome = guarded(&method, || methods::call(&self.shared, &method, params));
-        let result = match outcome {
-            Ok(Outcome::Now(value)) => Ok(value),
-            Ok(Outcome::Later(work)) => return self.run_later(envelope, id, method, work),
-            Err(fault) => Err(fault),
-        };
-        self.send(envelope.wrap([rpc::reply(&id, result)]));
+        if let Some(key) = key {
+            match self.repeats.see(&key, &method, &params, &to) {
+                Seen::First => to.key = Some(key),
+                Seen::Running => return,
+                Seen::Answered(result) => return self.answer(to, result),
+                Seen::Misused => {
+                    let text =
+                        format!("{method}: key {key:?} belongs to another request; make a new one for each");
+                    return self.answer(to, Err(Error::new(Kind::BadRequest, text).into()));
+                }
+            }
+        }
+        match guarded(&method, || methods::call(&self.shared, &method, params)) {
+            Ok(Outcome::Now(value)) => self.answer(to, Ok(value)),
+            Ok(Outcome::Later(work)) => self.run_later(to, method, work),
+            Ok(Outcome::Device(work)) => {
+                let answers = self.answers.clone();
+                let reply = DeviceReply::new({
+                    let method = method.clone();
+                    move |result: crate::Result<Value>| {
+                        answers.hand_in(to, result.map_err(|error| named(&method, error)))
+                    }
+                });
+                // A panic drops the reply, which then answers by itself.
+                let _ = guarded(&method, || {
+                    work(&self.shared, reply);
+                    Ok(())
+                });
+            }
+            Err(fault) => self.answer(to, Err(fault)),
+        }
     }
 
-    fn run_later(&self, envelope: Envelope, id: Value, method: String, work: methods::Work) {
+    fn run_later(&mut self, to: To, method: String, work: methods::Work) {
         if self.slow.fetch_add(1, Ordering::AcqRel) >= SLOW {
             self.slow.fetch_sub(1, Ordering::AcqRel);
             let text = format!("{method}: {SLOW} slow requests are running; try again");
-            return self.send(envelope.wrap([rpc::reply(&id, Err(Error::new(Kind::Busy, text).into()))]));
+            return self.answer(to, Err(Error::new(Kind::Busy, text).into()));
         }
-        let (sender, shared, slow) = (self.sender.clone(), self.shared.clone(), self.slow.clone());
-        let (reply_to, reply_id) = (envelope.clone(), id.clone());
+        let (answers, slow) = (self.answers.clone(), self.slow.clone());
+        let asker = to.clone();
         let spawned = std::thread::Builder::new().name(method.clone()).spawn(move || {
-            let result = guarded(&method, || work(&shared));
-            // The command thread may have ended; then nobody waits for this.
-            let _ = sender.send(envelope.wrap([rpc::reply(&id, result)]));
+            let result = guarded(&method, || work(&answers.shared));
+            answers.hand_in(to, result);
             slow.fetch_sub(1, Ordering::AcqRel);
-            shared.wake(Role::Commands);
         });
         if let Err(error) = spawned {
             self.slow.fetch_sub(1, Ordering::AcqRel);
             let fault = Error::new(Kind::Internal, format!("cannot start a thread: {error}")).into();
-            self.send(reply_to.wrap([rpc::reply(&reply_id, Err(fault))]));
+            self.answer(asker, Err(fault));
         }
     }
 }
 
+/// The error of a device as the caller of `method` sees it.
+fn named(method: &str, error: Error) -> Fault {
+    let text = if error.message().starts_with(method) {
+        error.message().to_owned()
+    } else {
+        format!("{method}: {}", error.message())
+    };
+    let renamed = Error::new(error.kind(), text);
+    error.details().fold(renamed, |error, (name, value)| error.with(name, value.clone())).into()
+}
+
 /// A method that panics is a defect, and its caller is told; the others must not suffer for it.
-fn guarded<T>(
-    method: &str,
-    call: impl FnOnce() -> std::result::Result<T, Fault>,
-) -> std::result::Result<T, Fault> {
+fn guarded<T>(method: &str, call: impl FnOnce() -> Result<T, Fault>) -> Result<T, Fault> {
     catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|_| {
         log::error!("commands: a defect: {method} panicked");
         Err(Error::new(Kind::Internal, format!("{method}: a defect in the gateway; see its log")).into())

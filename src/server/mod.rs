@@ -8,14 +8,18 @@
 //! | `socket.rs` | listening sockets and their options |
 //! | `intake.rs` | `logs`: plain messages become batches in the journal |
 //! | `commands.rs` | `commands`: requests and their replies |
-//! | `methods.rs` | what each method does |
+//! | `methods/` | what each method does |
+//! | `repeats.rs` | requests that come again |
+//! | `events.rs` | `events`: from the hub to the subscribers |
 //! | `sinks.rs` | the set of `[[log]]` sinks, and changing it |
 //! | `metrics.rs` | counts |
 
 mod commands;
+mod events;
 mod intake;
 mod methods;
 mod metrics;
+mod repeats;
 mod sinks;
 mod socket;
 mod state;
@@ -37,8 +41,7 @@ const DRAIN_SHARE: f64 = 0.5;
 /// A gateway that serves. Dropping it stops it, with a second of grace.
 pub struct Server {
     shared: Arc<Shared>,
-    intake: Option<JoinHandle<()>>,
-    commands: Option<JoinHandle<()>>,
+    channels: Channels,
     context: zmq::Context,
     /// Locks of ipc endpoints, held as long as they are bound.
     _locks: Vec<std::fs::File>,
@@ -66,6 +69,7 @@ pub fn start(config: Config) -> Result<Server> {
     // All sockets first: a second gateway must fail before it touches a file of the first.
     let commands = bind(zmq::ROUTER, "commands", &config.endpoints.commands)?;
     let logs = bind(zmq::PULL, "logs", &config.endpoints.logs)?;
+    let events = bind(zmq::XPUB, "events", &config.endpoints.events)?;
 
     let (journal, recovery) = Journal::open(journal::Options {
         max_bytes: config.journal.max_bytes,
@@ -81,31 +85,52 @@ pub fn start(config: Config) -> Result<Server> {
         );
     }
     let shared = Arc::new(Shared::new(config, endpoints, journal, recovery)?);
-    let started = spawn_channels(&shared, &context, commands, logs);
-    let (commands, intake) = match started {
-        Ok(threads) => threads,
+    match Channels::spawn(&shared, &context, commands, logs, events) {
+        Ok(channels) => Ok(Server { shared, channels, context, _locks: locks }),
         Err(error) => {
-            shared.stop_by(Instant::now());
+            let now = Instant::now();
+            shared.stop_by(now);
+            shared.devices.stop(now);
+            shared.hub.close();
             shared.finish_commands();
-            let _ = shared.sinks.stop(Instant::now());
+            let _ = shared.sinks.stop(now);
             shared.close_wakers();
-            return Err(error);
+            Err(error)
         }
-    };
-    Ok(Server { shared, intake, commands, context, _locks: locks })
+    }
 }
 
-type Channel = Option<JoinHandle<()>>;
+/// The threads that own sockets; none where an endpoint is off or the thread has ended.
+#[derive(Default)]
+struct Channels {
+    intake: Option<JoinHandle<()>>,
+    commands: Option<JoinHandle<()>>,
+    events: Option<JoinHandle<()>>,
+}
 
-fn spawn_channels(
-    shared: &Arc<Shared>,
-    context: &zmq::Context,
-    commands: Option<zmq::Socket>,
-    logs: Option<zmq::Socket>,
-) -> Result<(Channel, Channel)> {
-    let commands = commands.map(|socket| commands::spawn(shared, context, socket)).transpose()?;
-    let intake = logs.map(|socket| intake::spawn(shared, context, socket)).transpose()?;
-    Ok((commands, intake))
+impl Channels {
+    fn spawn(
+        shared: &Arc<Shared>,
+        context: &zmq::Context,
+        commands: Option<zmq::Socket>,
+        logs: Option<zmq::Socket>,
+        events: Option<zmq::Socket>,
+    ) -> Result<Channels> {
+        Ok(Channels {
+            commands: commands.map(|socket| commands::spawn(shared, context, socket)).transpose()?,
+            intake: logs.map(|socket| intake::spawn(shared, context, socket)).transpose()?,
+            events: events.map(|socket| events::spawn(shared, context, socket)).transpose()?,
+        })
+    }
+
+    fn any(&self) -> bool {
+        self.intake.is_some() || self.commands.is_some() || self.events.is_some()
+    }
+}
+
+fn join(thread: &mut Option<JoinHandle<()>>) -> Result<()> {
+    let panicked = |_| Error::new(Kind::Internal, "a thread ended by a panic; see the log");
+    thread.take().map_or(Ok(()), |thread| thread.join().map_err(panicked))
 }
 
 impl Server {
@@ -149,22 +174,26 @@ impl Server {
         let start = Instant::now();
         let deadline = start + grace;
         self.shared.stop_by(start + grace.mul_f64(DRAIN_SHARE));
-        let panicked = |_| Error::new(Kind::Internal, "a thread ended by a panic; see the log");
-        let intake = self.intake.take().map_or(Ok(()), |thread| thread.join().map_err(panicked));
+        let intake = join(&mut self.channels.intake);
+        self.shared.devices.stop(deadline);
         let sinks = self.shared.sinks.stop(deadline);
         let journal = self.shared.journal.close();
+        // What the end itself caused is published before the socket goes.
+        self.shared.hub.drain(deadline);
+        self.shared.hub.close();
         self.shared.finish_commands();
-        let commands = self.commands.take().map_or(Ok(()), |thread| thread.join().map_err(panicked));
+        let events = join(&mut self.channels.events);
+        let commands = join(&mut self.channels.commands);
         // Then no socket is left, and ending the context returns at once.
         self.shared.close_wakers();
         let _ = self.context.destroy();
-        intake.and(sinks).and(journal).and(commands)
+        intake.and(sinks).and(journal).and(events).and(commands)
     }
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
-        if self.commands.is_some() || self.intake.is_some() {
+        if self.channels.any() {
             let _ = self.shut_down(Duration::from_secs(1));
         }
     }

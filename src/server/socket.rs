@@ -43,6 +43,11 @@ pub(super) fn bind(
     socket.set_linger(LINGER_MS).map_err(failed)?;
     socket.set_ipv6(checked.needs_ipv6()).map_err(failed)?;
     socket.set_rcvhwm(config.intake.receive_hwm).map_err(failed)?;
+    if kind == zmq::XPUB {
+        socket.set_sndhwm(config.events.send_hwm).map_err(failed)?;
+        // A client that reconnects before its old connection is found dead subscribes to the same `~sync/` again.
+        socket.set_xpub_verbose(true).map_err(failed)?;
+    }
     socket.set_maxmsgsize(config.intake.max_message as i64).map_err(failed)?;
     socket.set_handshake_ivl(HANDSHAKE_MS).map_err(failed)?;
     socket.set_backlog(BACKLOG).map_err(failed)?;

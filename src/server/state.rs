@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 
 use crate::Result;
 use crate::config::{self, Config};
+use crate::device::Devices;
+use crate::events::Hub;
 use crate::journal::{Journal, Recovery};
 
 use super::metrics::{Drop, IntakeMetrics};
@@ -19,9 +21,10 @@ use crate::util::guard;
 pub(super) enum Role {
     Intake,
     Commands,
+    Events,
 }
 
-const ROLES: usize = 2;
+const ROLES: usize = 3;
 
 /// What the threads of a gateway share.
 pub(super) struct Shared {
@@ -36,6 +39,8 @@ pub(super) struct Shared {
     pub recovery: Recovery,
     pub sinks: Sinks,
     pub intake: IntakeMetrics,
+    pub hub: Arc<Hub>,
+    pub devices: Devices,
     settings: Mutex<Settings>,
     stop: Mutex<Stop>,
     stop_changed: Condvar,
@@ -69,9 +74,13 @@ impl Shared {
     ) -> Result<Shared> {
         let intake = IntakeMetrics::default();
         let sinks = Sinks::start(&config, &journal, intake.dropped_counter(Drop::DiskFull))?;
+        let session = uuid::Uuid::new_v4().to_string();
+        let hub = Arc::new(Hub::new(&session));
         Ok(Shared {
             name: config.gateway.name.clone(),
-            session: uuid::Uuid::new_v4().to_string(),
+            session,
+            devices: Devices::start(&config, &hub),
+            hub,
             started: Instant::now(),
             endpoints,
             journal,
@@ -113,8 +122,10 @@ impl Shared {
         settings.config.intake.max_text = new.intake.max_text;
         settings.config.intake.encoding = new.intake.encoding;
         settings.config.logs = new.logs;
+        settings.config.serial = new.serial.clone();
         settings.intake = Arc::new(settings.config.intake.clone());
         drop(settings);
+        self.devices.serial.configure(&new.serial);
         self.wake(Role::Intake);
         Ok(Reloaded { changed: diff.reload, waiting: diff.needs_restart })
     }

@@ -1,6 +1,8 @@
-//! What crosses a socket or reaches the disk: levels, text, records, JSON-RPC, endpoints.
+//! What crosses a socket or reaches the disk: levels, text, records, events, JSON-RPC, endpoints.
 
+pub mod data;
 pub mod endpoint;
+pub mod event;
 pub mod level;
 pub(crate) mod msgpack;
 mod params;
@@ -9,6 +11,7 @@ pub mod rpc;
 pub mod text;
 
 pub use endpoint::Endpoint;
+pub use event::Event;
 pub use level::Level;
 pub use msgpack::DecodeError;
 pub use record::Record;

@@ -21,6 +21,12 @@ impl Params {
         Params(members)
     }
 
+    /// The parameters as JSON, in the order of their names: the same text for the same parameters.
+    pub fn text(&self) -> String {
+        // Members of a map are ordered by their names.
+        serde_json::to_string(&self.0).unwrap_or_default()
+    }
+
     /// Reads the parameters of `method` into `T`, a struct with named fields.
     ///
     /// Unknown parameters are errors whether or not `T` says `deny_unknown_fields`.

@@ -136,11 +136,16 @@ fn validate(mut members: Map<String, Value>) -> Result<Members, Fault> {
 pub fn reply(id: &Value, outcome: Result<Value, Fault>) -> Vec<u8> {
     let reply = match outcome {
         Ok(result) => json!({"jsonrpc": "2.0", "id": id, "result": result}),
-        Err(Fault { code, error }) => json!({
-            "jsonrpc": "2.0",
-            "id": id,
-            "error": {"code": code, "message": error.message(), "data": {"kind": error.kind().name()}},
-        }),
+        Err(Fault { code, error }) => {
+            let details = error.details().map(|(name, value)| (name.clone(), value.clone()));
+            let mut data: Map<String, Value> = details.collect();
+            data.insert("kind".to_owned(), error.kind().name().into());
+            json!({
+                "jsonrpc": "2.0",
+                "id": id,
+                "error": {"code": code, "message": error.message(), "data": data},
+            })
+        }
     };
     reply.to_string().into_bytes()
 }
@@ -163,7 +168,10 @@ pub fn parse_reply(frame: &[u8]) -> Option<(Value, Result<Value, Error>)> {
     if let Some(error) = reply.get("error") {
         let kind = error["data"]["kind"].as_str().and_then(Kind::from_name).unwrap_or(Kind::Internal);
         let message = error["message"].as_str().unwrap_or("the gateway gave no reason");
-        return Some((id, Err(Error::new(kind, message))));
+        let details = error["data"].as_object().into_iter().flatten().filter(|(name, _)| *name != "kind");
+        let error =
+            details.fold(Error::new(kind, message), |error, (name, value)| error.with(name, value.clone()));
+        return Some((id, Err(error)));
     }
     Some((id, Ok(reply.remove("result")?)))
 }
@@ -280,14 +288,15 @@ mod tests {
 
     #[test]
     fn replies_carry_the_kind_and_come_back_as_errors() {
-        let fault = Fault::from(Error::new(Kind::Leased, "scanner is held by another"));
+        let leased = Error::new(Kind::Leased, "scanner is held by another").with("owner", "tool");
+        let fault = Fault::from(leased.clone());
         let frame = reply(&json!("a"), Err(fault));
         let value: Value = serde_json::from_slice(&frame).unwrap();
         assert_eq!(value["error"]["code"], -32011);
         assert_eq!(value["error"]["data"]["kind"], "LEASED");
         let (id, outcome) = parse_reply(&frame).unwrap();
         assert_eq!(id, json!("a"));
-        assert_eq!(outcome.unwrap_err(), Error::new(Kind::Leased, "scanner is held by another"));
+        assert_eq!(outcome.unwrap_err(), leased);
         let (_, outcome) = parse_reply(&reply(&json!(1), Ok(Value::Null))).unwrap();
         assert_eq!(outcome, Ok(Value::Null));
         let fault = Fault::method_not_found("pign", &["ping", "hello"]);

@@ -192,7 +192,10 @@ fn c28_a_second_gateway_on_the_same_port_ends_with_69() {
     let gateway = Gateway::start(hwgate(dir.path(), &["run"]));
     let other = tempfile::tempdir().unwrap();
     let commands = format!("endpoints.commands={}", gateway.url);
-    let second = run(hwgate(other.path(), &["run", "--set", &commands, "--set", "endpoints.logs=off"]));
+    let second = run(hwgate(
+        other.path(),
+        &["run", "--set", &commands, "--set", "endpoints.logs=off", "--set", "endpoints.events=off"],
+    ));
     assert_eq!(second.code, 69, "{second:?}");
     assert!(
         second.err.contains(&gateway.url) && second.err.contains("is another gateway running?"),

@@ -17,13 +17,14 @@ pub struct Home {
     tables: String,
     commands: u16,
     logs: u16,
+    events: u16,
 }
 
 impl Home {
     /// Settings with `tables` behind the fixed ones. Ports are chosen at the first start and stay, so
     /// that clients find the gateway again.
     pub fn new(tables: &str) -> Home {
-        Home { dir: tempfile::tempdir().unwrap(), tables: tables.to_owned(), commands: 0, logs: 0 }
+        Home { dir: tempfile::tempdir().unwrap(), tables: tables.to_owned(), commands: 0, logs: 0, events: 0 }
     }
 
     pub fn path(&self) -> &Path {
@@ -34,13 +35,14 @@ impl Home {
     pub fn start(&mut self) -> Gateway {
         let config = self.path().join("hwgate.toml");
         let text = format!(
-            "[endpoints]\ncommands = \"tcp://127.0.0.1:{}\"\nlogs = \"tcp://127.0.0.1:{}\"\n{}",
-            self.commands, self.logs, self.tables
+            "[endpoints]\ncommands = \"tcp://127.0.0.1:{}\"\nlogs = \"tcp://127.0.0.1:{}\"\n\
+             events = \"tcp://127.0.0.1:{}\"\n{}",
+            self.commands, self.logs, self.events, self.tables
         );
         std::fs::write(&config, text).unwrap();
         let gateway = Gateway::start(&config);
         let port = |name: &str| gateway.endpoint(name).rsplit_once(':').unwrap().1.parse().unwrap();
-        (self.commands, self.logs) = (port("commands"), port("logs"));
+        (self.commands, self.logs, self.events) = (port("commands"), port("logs"), port("events"));
         gateway
     }
 

@@ -72,13 +72,15 @@ pub struct Gateway {
 }
 
 impl Gateway {
-    /// Starts `hwgate run` with free ports and waits until it has said both endpoints.
+    /// Starts `hwgate run` with free ports and waits until it has said all endpoints.
     pub fn start(mut command: Command) -> Gateway {
         command.args([
             "--set",
             "endpoints.commands=tcp://127.0.0.1:0",
             "--set",
             "endpoints.logs=tcp://127.0.0.1:0",
+            "--set",
+            "endpoints.events=tcp://127.0.0.1:0",
         ]);
         // Nobody reads it while the gateway runs; a full pipe would stop it.
         let mut child = command.stderr(Stdio::null()).spawn().unwrap();
@@ -92,6 +94,7 @@ impl Gateway {
         };
         let url = endpoint("commands");
         let logs = endpoint("logs");
+        endpoint("events");
         Gateway { child: Some(child), url, logs, _out: out }
     }
 

@@ -133,7 +133,8 @@ class Gateway:
         self.folder.mkdir(parents=True, exist_ok=True)
         self.log_dir = pathlib.Path(log_dir or self.folder / "logs")
         self.journal_dir = pathlib.Path(journal_dir or self.folder / "journal")
-        self.endpoints = {"commands": "tcp://127.0.0.1:0", "logs": "tcp://127.0.0.1:0"} | (endpoints or {})
+        any_port = {name: "tcp://127.0.0.1:0" for name in ("commands", "logs", "events")}
+        self.endpoints = any_port | (endpoints or {})
         self.log = log if log is not None else [{"path": "gateway.log"}]
         self.tables = {
             "gateway": {"name": "test", "log_dir": self.log_dir} | (gateway or {}),

@@ -149,7 +149,7 @@ def test_exit_codes(tmp_path):
 
 def test_from_init_to_stop(gateway, tmp_path):
     """The way of a new user: each command of the program against a gateway that runs on what `init` wrote."""
-    g = gateway.make(env={f"HWGATE_ENDPOINTS_{name}": "tcp://127.0.0.1:0" for name in ("COMMANDS", "LOGS")})
+    g = gateway.make(env={f"HWGATE_ENDPOINTS_{name}": "tcp://127.0.0.1:0" for name in ("COMMANDS", "LOGS", "EVENTS")})
     assert hwgate("init", "--path", str(g.config)).returncode == 0
     assert hwgate("check", "--config", str(g.config)).returncode == 0
     g.start(write_config=False)

@@ -1,0 +1,82 @@
+//! What each method does. Names and parameters are described in docs/commands.json and docs/PROTOCOL.md.
+
+mod audio;
+mod device;
+mod events;
+mod gateway;
+mod log;
+mod serial;
+
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::state::Shared;
+use crate::device::Reply;
+use crate::wire::rpc::{Fault, Params};
+
+/// What a method may do after its parameters were read.
+pub(super) type Work = Box<dyn FnOnce(&Shared) -> Answer + Send>;
+type Answer = std::result::Result<Value, Fault>;
+type Called = std::result::Result<Outcome, Fault>;
+
+/// Hands a request to a device; must not wait.
+pub(super) type Handover = Box<dyn FnOnce(&Shared, Reply)>;
+
+/// The answer, or the way to it.
+pub(super) enum Outcome {
+    Now(Value),
+    /// May wait for files or sinks, and runs on a thread of its own.
+    Later(Work),
+    /// Is handed to a device, which answers by itself.
+    Device(Handover),
+}
+
+type Call = fn(&Shared, &str, Params) -> Called;
+type Method = (&'static str, Call);
+
+/// Every method, in the order of the documentation.
+fn methods() -> impl Iterator<Item = &'static Method> {
+    [gateway::METHODS, log::METHODS, events::METHODS, device::METHODS, serial::METHODS, audio::METHODS]
+        .into_iter()
+        .flatten()
+}
+
+/// The longest a method waits, in milliseconds.
+const MAX_TIMEOUT_MS: u64 = 600_000;
+
+/// Calls a method.
+pub(super) fn call(shared: &Shared, method: &str, params: Params) -> Called {
+    match methods().find(|(name, _)| *name == method) {
+        Some((name, call)) => call(shared, name, params),
+        None => {
+            let names: Vec<&str> = methods().map(|(name, _)| *name).collect();
+            Err(Fault::method_not_found(method, &names))
+        }
+    }
+}
+
+fn later(work: impl FnOnce(&Shared) -> Answer + Send + 'static) -> Called {
+    Ok(Outcome::Later(Box::new(work)))
+}
+
+fn device(work: impl FnOnce(&Shared, Reply) + 'static) -> Called {
+    Ok(Outcome::Device(Box::new(work)))
+}
+
+#[derive(Deserialize)]
+struct Wait {
+    #[serde(default = "default_timeout_ms")]
+    timeout_ms: u64,
+}
+
+fn default_timeout_ms() -> u64 {
+    10_000
+}
+
+impl Wait {
+    fn timeout(&self) -> Duration {
+        Duration::from_millis(self.timeout_ms.min(MAX_TIMEOUT_MS))
+    }
+}
