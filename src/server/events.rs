@@ -89,6 +89,7 @@ impl Events {
             match frame.split_first() {
                 Some((1, topic)) => {
                     self.shared.hub.heard.change(topic, true);
+                    self.shared.live.subscribed(&self.shared);
                     self.confirm(topic);
                 }
                 Some((0, topic)) => self.shared.hub.heard.change(topic, false),

@@ -11,12 +11,14 @@
 //! | `methods/` | what each method does |
 //! | `repeats.rs` | requests that come again |
 //! | `events.rs` | `events`: from the hub to the subscribers |
+//! | `live.rs` | log records as events |
 //! | `sinks.rs` | the set of `[[log]]` sinks, and changing it |
 //! | `metrics.rs` | counts |
 
 mod commands;
 mod events;
 mod intake;
+mod live;
 mod methods;
 mod metrics;
 mod repeats;
@@ -33,6 +35,7 @@ use crate::config::Config;
 use crate::journal::{self, Journal};
 use crate::{Error, Kind, Result};
 
+use crate::wire::event::Fields;
 use state::Shared;
 
 /// How much of the time for stopping goes to messages that are still under way.
@@ -86,7 +89,10 @@ pub fn start(config: Config) -> Result<Server> {
     }
     let shared = Arc::new(Shared::new(config, endpoints, journal, recovery)?);
     match Channels::spawn(&shared, &context, commands, logs, events) {
-        Ok(channels) => Ok(Server { shared, channels, context, _locks: locks }),
+        Ok(channels) => {
+            shared.announce("started", &Fields::none().with("version", env!("CARGO_PKG_VERSION")));
+            Ok(Server { shared, channels, context, _locks: locks })
+        }
         Err(error) => {
             let now = Instant::now();
             shared.stop_by(now);
@@ -106,6 +112,8 @@ struct Channels {
     intake: Option<JoinHandle<()>>,
     commands: Option<JoinHandle<()>>,
     events: Option<JoinHandle<()>>,
+    /// Owns no socket, and is there while `events` is.
+    live: Option<JoinHandle<()>>,
 }
 
 impl Channels {
@@ -117,6 +125,7 @@ impl Channels {
         events: Option<zmq::Socket>,
     ) -> Result<Channels> {
         Ok(Channels {
+            live: events.is_some().then(|| live::spawn(shared)).transpose()?,
             commands: commands.map(|socket| commands::spawn(shared, context, socket)).transpose()?,
             intake: logs.map(|socket| intake::spawn(shared, context, socket)).transpose()?,
             events: events.map(|socket| events::spawn(shared, context, socket)).transpose()?,
@@ -178,6 +187,7 @@ impl Server {
         self.shared.devices.stop(deadline);
         let sinks = self.shared.sinks.stop(deadline);
         let journal = self.shared.journal.close();
+        let live = join(&mut self.channels.live);
         // What the end itself caused is published before the socket goes.
         self.shared.hub.drain(deadline);
         self.shared.hub.close();
@@ -187,7 +197,7 @@ impl Server {
         // Then no socket is left, and ending the context returns at once.
         self.shared.close_wakers();
         let _ = self.context.destroy();
-        intake.and(sinks).and(journal).and(events).and(commands)
+        intake.and(sinks).and(journal).and(live).and(events).and(commands)
     }
 }
 

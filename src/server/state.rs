@@ -10,10 +10,12 @@ use crate::device::Devices;
 use crate::events::Hub;
 use crate::journal::{Journal, Recovery};
 
+use super::live::Live;
 use super::metrics::{Drop, IntakeMetrics};
 use super::sinks::Sinks;
 use super::wake::Waker;
 use crate::util::guard;
+use crate::wire::event::Fields;
 
 /// The threads that own a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +43,7 @@ pub(super) struct Shared {
     pub intake: IntakeMetrics,
     pub hub: Arc<Hub>,
     pub devices: Devices,
+    pub live: Live,
     settings: Mutex<Settings>,
     stop: Mutex<Stop>,
     stop_changed: Condvar,
@@ -81,6 +84,7 @@ impl Shared {
             session,
             devices: Devices::start(&config, &hub),
             hub,
+            live: Live::default(),
             started: Instant::now(),
             endpoints,
             journal,
@@ -126,6 +130,7 @@ impl Shared {
         settings.intake = Arc::new(settings.config.intake.clone());
         drop(settings);
         self.devices.serial.configure(&new.serial);
+        self.announce("reloaded", &Fields::none().with("needs_restart", &diff.needs_restart));
         self.wake(Role::Intake);
         Ok(Reloaded { changed: diff.reload, waiting: diff.needs_restart })
     }
@@ -166,7 +171,17 @@ impl Shared {
     }
 
     pub fn set_degraded(&self, reason: Option<String>) {
-        *guard(&self.degraded) = reason;
+        let before = std::mem::replace(&mut *guard(&self.degraded), reason.clone());
+        match (before, reason) {
+            (None, Some(reason)) => self.announce("degraded", &Fields::none().with("reason", reason)),
+            (Some(_), None) => self.announce("ok", &Fields::none()),
+            _ => {}
+        }
+    }
+
+    /// Publishes what became of the gateway.
+    pub fn announce(&self, state: &str, fields: &Fields) {
+        self.hub.publish("gateway/state/", &fields.clone().with("state", state), state);
     }
 
     /// Asks whoever runs the gateway to stop it.
@@ -184,6 +199,7 @@ impl Shared {
     /// Begins to stop; sockets are drained until `deadline` at the latest.
     pub fn stop_by(&self, deadline: Instant) {
         guard(&self.stop).deadline = Some(deadline);
+        self.announce("stopping", &Fields::none());
         self.wake(Role::Intake);
         self.wake(Role::Commands);
     }

@@ -124,6 +124,35 @@ class Stats:
         assert self.received == self.written + self.pending + self.dropped, self.reply
 
 
+class Event:
+    """One event: topic, header as a dict, payload as bytes."""
+
+    def __init__(self, topic, header, payload):
+        self.topic, self.header, self.payload = topic.decode(), json.loads(header), payload
+
+    def __repr__(self):
+        return f"{self.topic} {self.header} {self.payload[:100]!r}"
+
+
+def recv_event(sub, seconds=WATCHDOG):
+    """The next event of a plain SUB socket."""
+    assert sub.poll(int(seconds * 1000)), "no event came"
+    return Event(*sub.recv_multipart())
+
+
+def recv_events(sub, count, seconds=WATCHDOG):
+    return [recv_event(sub, seconds) for _ in range(count)]
+
+
+class Subscription:
+    """A plain SUB socket and the event that told that its subscriptions are in force."""
+
+    def __init__(self, socket, in_force):
+        self.socket, self.in_force = socket, in_force
+        self.poll, self.recv_multipart, self.close = socket.poll, socket.recv_multipart, socket.close
+        self.subscribe = socket.subscribe
+
+
 class Gateway:
     """One gateway in a folder of its own. Endpoints get free ports at the first start and keep them."""
 
@@ -151,6 +180,8 @@ class Gateway:
         self.process = None
         self.context = zmq.Context()
         self.expected_panics = 0
+        # Closed at the end of the test, whatever it left open.
+        self.sockets = []
 
     # --- the process
 
@@ -235,6 +266,8 @@ class Gateway:
         """The end of a test: nothing is left running, and nothing has panicked."""
         if self.alive():
             self.kill()
+        for socket in self.sockets:
+            socket.close(linger=0)
         self.context.destroy(linger=0)
         assert self.stderr().count("panicked") <= self.expected_panics, self.stderr()
 
@@ -276,6 +309,13 @@ class Gateway:
 
     # --- clients
 
+    def socket(self, kind):
+        """A socket that is closed at the end of the test."""
+        socket = self.context.socket(kind)
+        socket.linger = 0
+        self.sockets.append(socket)
+        return socket
+
     def push(self, linger=20_000):
         """A plain PUSH socket at the log endpoint."""
         push = self.context.socket(zmq.PUSH)
@@ -293,6 +333,19 @@ class Gateway:
                     push.send_multipart(message)
                 else:
                     push.send(message.encode() if isinstance(message, str) else message)
+
+    def subscribe(self, *topics, hwm=100_000, seconds=WATCHDOG):
+        """A plain SUB socket at the event endpoint, its subscriptions in force; `recv_event` reads from it."""
+        sub = self.socket(zmq.SUB)
+        sub.rcvhwm = hwm
+        sub.connect(self.endpoints["events"])
+        for topic in topics:
+            sub.subscribe(topic)
+        sync = f"~sync/{uuid.uuid4()}/"
+        sub.subscribe(sync)
+        while (event := recv_event(sub, seconds)).topic != sync:
+            pass
+        return Subscription(sub, event)
 
     # --- files
 
