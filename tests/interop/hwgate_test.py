@@ -212,7 +212,10 @@ class Gateway:
 
     def start(self, write_config=True):
         """Starts the program and waits until it has printed its endpoints."""
-        self.spawn(write_config)
+        return self.spawn(write_config).adopt()
+
+    def adopt(self):
+        """Waits until the started program has printed its endpoints."""
         wanted = {name for name, endpoint in self.endpoints.items() if endpoint != "off" and name != "advertise"}
 
         def printed():
