@@ -22,10 +22,10 @@ use crate::{Error, Kind};
 
 /// Slow requests that may run at once; further ones are told BUSY.
 const SLOW: usize = 32;
-/// Requests taken before replies have their turn.
-const TURN: usize = 256;
+/// Requests that are still answered once everything else has stopped.
+const TURN: usize = 1024;
 /// The longest the thread waits before it shows that it is alive, in milliseconds.
-const WAIT_MS: i64 = 1000;
+const WAIT_MS: i32 = 1000;
 
 /// How long slow requests may take to answer once everything else has stopped.
 const LAST_REPLIES: Duration = Duration::from_millis(500);
@@ -51,14 +51,14 @@ pub(super) fn spawn(
     context: &zmq::Context,
     socket: zmq::Socket,
 ) -> crate::Result<JoinHandle<()>> {
-    let (woken, waker) = wake::pair(context)?;
-    shared.add_waker(Role::Commands, waker);
+    shared.add_waker(Role::Commands, wake::at_router(context, &socket)?);
+    let timeout = socket.set_rcvtimeo(WAIT_MS);
+    timeout.map_err(|error| Error::new(Kind::Internal, format!("commands: {error}")))?;
     let (sender, arriving) = channel();
     let answers = Answers { sender, shared: shared.clone() };
     let mut commands = Commands {
         shared: shared.clone(),
         socket,
-        woken,
         answers,
         arriving,
         slow: Arc::default(),
@@ -73,7 +73,6 @@ pub(super) fn spawn(
 struct Commands {
     shared: Arc<Shared>,
     socket: zmq::Socket,
-    woken: zmq::Socket,
     answers: Answers,
     arriving: Receiver<Answer>,
     slow: Arc<AtomicUsize>,
@@ -100,27 +99,34 @@ impl Commands {
         let mut ending_since = None;
         loop {
             self.shared.beat(Role::Commands);
-            let mut items = [self.woken.as_poll_item(zmq::POLLIN), self.socket.as_poll_item(zmq::POLLIN)];
-            let _ = zmq::poll(&mut items, if ending_since.is_some() { 10 } else { WAIT_MS });
-            let ending = self.shared.commands_may_end();
-            wake::clear(&self.woken);
-            for _ in 0..TURN {
-                match self.socket.recv_multipart(zmq::DONTWAIT) {
-                    // A request whose handling panics is a defect; the others must not suffer for it.
-                    Ok(frames) => drop(catch_unwind(AssertUnwindSafe(|| self.handle(frames)))),
-                    Err(_) => break,
-                }
-            }
+            // Waits for a request, a waker or the time-out.
+            self.take(0);
             self.hand_out();
-            if ending {
+            if self.shared.commands_may_end() {
                 let since: &mut Instant = ending_since.get_or_insert_with(Instant::now);
                 if self.slow.load(Ordering::Acquire) == 0 || since.elapsed() >= LAST_REPLIES {
-                    // One may have come between the last look and this one.
+                    // Some may have come between the last look and this one.
+                    for _ in 0..TURN {
+                        if !self.take(zmq::DONTWAIT) {
+                            break;
+                        }
+                    }
                     self.hand_out();
                     return;
                 }
+                let _ = self.socket.set_rcvtimeo(10);
             }
         }
+    }
+
+    /// Takes one message and answers it, if it is a request; whether there was one.
+    fn take(&mut self, flags: i32) -> bool {
+        let Ok(frames) = self.socket.recv_multipart(flags) else { return false };
+        if !wake::is_wake(&frames) {
+            // A request whose handling panics is a defect; the others must not suffer for it.
+            let _ = catch_unwind(AssertUnwindSafe(|| self.handle(frames)));
+        }
+        true
     }
 
     /// Sends the answers of other threads.

@@ -16,6 +16,9 @@ const BACKLOG: i32 = 1024;
 /// After this many seconds without a byte, TCP asks whether the peer is still there.
 const KEEPALIVE_IDLE_S: i32 = 60;
 
+/// Replies that may wait for one client.
+const REPLY_HWM: i32 = 100_000;
+
 /// A socket that listens.
 pub(super) struct Bound {
     pub socket: zmq::Socket,
@@ -43,6 +46,10 @@ pub(super) fn bind(
     socket.set_linger(LINGER_MS).map_err(failed)?;
     socket.set_ipv6(checked.needs_ipv6()).map_err(failed)?;
     socket.set_rcvhwm(config.intake.receive_hwm).map_err(failed)?;
+    if kind == zmq::ROUTER {
+        // Beyond it libzmq drops replies in silence, and a client may have so many requests under way.
+        socket.set_sndhwm(REPLY_HWM).map_err(failed)?;
+    }
     if kind == zmq::XPUB {
         socket.set_sndhwm(config.events.send_hwm).map_err(failed)?;
         // A client that reconnects before its old connection is found dead subscribes to the same `~sync/` again.

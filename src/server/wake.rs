@@ -17,10 +17,33 @@ impl Waker {
     }
 }
 
+/// The routing id of wakers at a ROUTER socket. It is taken before any peer can come.
+const WAKER: &[u8] = b"hwgate-waker";
+
+/// A waker for a thread that waits in a ROUTER socket's `recv`: what it sends is a message of its own,
+/// see [`is_wake`]. Waiting for two sockets at once would cost each request several system calls.
+pub(super) fn at_router(context: &zmq::Context, router: &zmq::Socket) -> Result<Waker> {
+    let endpoint = endpoint();
+    let make = || -> zmq::Result<zmq::Socket> {
+        let caller = context.socket(zmq::DEALER)?;
+        caller.set_linger(0)?;
+        caller.set_sndhwm(1)?;
+        caller.set_identity(WAKER)?;
+        router.bind(&endpoint)?;
+        caller.connect(&endpoint)?;
+        Ok(caller)
+    };
+    make().map(|caller| Waker(Mutex::new(caller))).map_err(failed)
+}
+
+/// Whether a message came from a waker, and means nothing else.
+pub(super) fn is_wake(frames: &[Vec<u8>]) -> bool {
+    frames.first().is_some_and(|id| id == WAKER)
+}
+
 /// Both ends: the socket to poll for reading, and the waker.
 pub(super) fn pair(context: &zmq::Context) -> Result<(zmq::Socket, Waker)> {
-    static NUMBER: AtomicU64 = AtomicU64::new(0);
-    let endpoint = format!("inproc://hwgate-wake-{}", NUMBER.fetch_add(1, Ordering::Relaxed));
+    let endpoint = endpoint();
     let make = || -> zmq::Result<(zmq::Socket, zmq::Socket)> {
         let listener = context.socket(zmq::PAIR)?;
         let caller = context.socket(zmq::PAIR)?;
@@ -33,9 +56,17 @@ pub(super) fn pair(context: &zmq::Context) -> Result<(zmq::Socket, Waker)> {
         caller.connect(&endpoint)?;
         Ok((listener, caller))
     };
-    let (listener, caller) =
-        make().map_err(|error| Error::new(Kind::Internal, format!("cannot make a wake socket: {error}")))?;
+    let (listener, caller) = make().map_err(failed)?;
     Ok((listener, Waker(Mutex::new(caller))))
+}
+
+fn endpoint() -> String {
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    format!("inproc://hwgate-wake-{}", NUMBER.fetch_add(1, Ordering::Relaxed))
+}
+
+fn failed(error: zmq::Error) -> Error {
+    Error::new(Kind::Internal, format!("cannot make a wake socket: {error}"))
 }
 
 /// Takes all that wakers have sent.

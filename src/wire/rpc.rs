@@ -3,6 +3,7 @@
 //! Nothing here knows a method. A frame becomes a [`Request`] or a [`Fault`]; a handler reads its
 //! [`Params`] and gives a value or a fault; [`reply`] makes the frame that goes back.
 
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::error::{Error, Kind};
@@ -134,20 +135,28 @@ fn validate(mut members: Map<String, Value>) -> Result<Members, Fault> {
 
 /// The frame of a reply.
 pub fn reply(id: &Value, outcome: Result<Value, Fault>) -> Vec<u8> {
-    let reply = match outcome {
-        Ok(result) => json!({"jsonrpc": "2.0", "id": id, "result": result}),
+    let (result, error) = match outcome {
+        Ok(result) => (Some(result), None),
         Err(Fault { code, error }) => {
             let details = error.details().map(|(name, value)| (name.clone(), value.clone()));
             let mut data: Map<String, Value> = details.collect();
             data.insert("kind".to_owned(), error.kind().name().into());
-            json!({
-                "jsonrpc": "2.0",
-                "id": id,
-                "error": {"code": code, "message": error.message(), "data": data},
-            })
+            (None, Some(json!({"code": code, "message": error.message(), "data": data})))
         }
     };
-    reply.to_string().into_bytes()
+    let reply = Reply { jsonrpc: "2.0", id, result, error };
+    // Values are always JSON.
+    serde_json::to_vec(&reply).unwrap_or_default()
+}
+
+#[derive(Serialize)]
+struct Reply<'a> {
+    jsonrpc: &'static str,
+    id: &'a Value,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<Value>,
 }
 
 /// The frame of a request. The parameters must be an object or null.
