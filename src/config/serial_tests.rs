@@ -34,7 +34,7 @@ fn json_and_toml_give_the_same() {
     let text = "[[serial]]\nid = 'a.B_1-'\nusb = { vid = 0x0403, pid = '0x6001', serial = 'A1' }\nbaud = 115_200\n\
                 data_bits = 7\nparity = 'odd'\nstop_bits = 2\nflow = 'software'\ndtr = true\nrts = false\n\
                 [serial.framing]\ndelimiter = \"\\u0003\"\nmax = 4096\ntimeout = '500ms'\n";
-    assert_eq!(toml(text).unwrap().serial, [config.clone()]);
+    assert_eq!(toml(text).unwrap().serial, std::slice::from_ref(&config));
     assert_eq!(config.port.to_string(), "USB 0403:6001 A1");
     assert_eq!(open(json!({})).unwrap(), SerialConfig::new("scanner", PortPath::Path("/dev/ttyUSB0".into())));
     assert_eq!(open(json!({"path": "sim:loop"})).unwrap().port, PortPath::SimLoop);

@@ -49,13 +49,13 @@ enum Cut {
 enum End {
     /// CR, LF or CRLF.
     AnyLine,
-    Bytes(Finder<'static>),
+    Bytes(Box<Finder<'static>>),
 }
 
 impl Framer {
     /// At the beginning of a frame.
     pub fn new(framing: &Framing) -> Framer {
-        let bytes = |bytes: &[u8]| End::Bytes(Finder::new(bytes).into_owned());
+        let bytes = |bytes: &[u8]| End::Bytes(Box::new(Finder::new(bytes).into_owned()));
         // Sizes of 0 are refused where settings are read; here they would never end.
         let cut = match framing {
             Framing::Line { end, max, timeout } => {
