@@ -95,14 +95,17 @@ pub(super) fn check(
         }
     }
 
-    // Two names that differ in case only are one file on Windows.
-    let same = |a: &str, b: &str| if cfg!(windows) { a.eq_ignore_ascii_case(b) } else { a == b };
+    // Some file systems take both cases for one, and the sinks refuse it.
+    let same = |a: &str, b: &str| a.to_lowercase() == b.to_lowercase();
     for (index, log) in config.logs.iter().enumerate() {
         let key = format!("log.{index}.path");
         if config.logs[..index].iter().any(|other| same(&other.path, &log.path)) {
             problem(
                 &key,
-                format!("[[log]] path = {:?} is used twice; each needs a file of its own", log.path),
+                format!(
+                    "[[log]] path = {:?} is used twice, in whatever case; each needs a file of its own",
+                    log.path
+                ),
             );
         }
         if let Some(rotate) = &log.rotate {

@@ -362,12 +362,12 @@ pub static LOG_KEYS: &[Key<LogConfig>] = &[
         name: "path",
         help: "The file below log_dir, with {source} {host} {level} {date} where it shall differ by them.",
         default: "\"gateway.log\"",
-        allowed: "a relative path of letters, digits and the like, each file once",
+        allowed: "a relative path whose names have up to 60 bytes beside up to 4 placeholders, each file once",
         example: "\"{source}/{date}.log\"",
         reload: true,
         set: |l, raw| {
             let path = raw.text()?;
-            pattern::check_path(path)?;
+            pattern::path(path)?;
             set(&mut l.path, path.to_owned())
         },
         get: |l| Some(show_text(&l.path)),
@@ -401,7 +401,7 @@ pub static LOG_KEYS: &[Key<LogConfig>] = &[
         name: "template",
         help: "A line of your own, instead of format; {{ and }} stand for braces.",
         default: "not set: format applies",
-        allowed: "text with {time} {received} {level} {source} {host} {pid} {text} {fields} {client} {producer} {seq}",
+        allowed: "text with {time} {received} {level} {LEVEL} {source} {host} {pid} {text} {fields} {client} {producer} {seq}",
         example: "\"{time} {level} {text}\"",
         reload: true,
         set: |l, raw| {
