@@ -16,10 +16,10 @@ const BY_ID: &str = "/dev/serial/by-id";
 
 /// Every port, with what is known of it; see `serial.list`. Reads small files of the system and opens no port.
 ///
-/// Each is an object of `path`, `kind` (`usb`, `pci`, `bluetooth` or `unknown`) and `open_as`, which names the port for
-/// `serial.open` and `[[serial]]` in the way that best outlives another socket: an object with either `path` or `usb`. Those of USB
-/// have `vid`, `pid` and `usb_id` as well, and `serial`, `manufacturer`, `product`, `interface` and `by_id` where
-/// there are such. IO where the system does not tell.
+/// Each is an object of `path`, `kind` (`usb`, `pci`, `bluetooth` or `unknown`) and `open_as`: an object with either
+/// `path` or `usb`, which names the port for `serial.open` and `[[serial]]` in the way that best outlives another
+/// socket. Those of USB have `vid`, `pid` and `usb_id` as well, and `serial`, `manufacturer`, `product`, `interface`
+/// and `by_id` where there are such. IO where the system does not tell.
 pub fn list() -> Result<Vec<Value>> {
     // The library panics without it, and a container may well not have it.
     if cfg!(target_os = "linux") && !Path::new(CLASS).is_dir() {
@@ -97,7 +97,7 @@ fn only(usb: &UsbPortInfo, all: &[SerialPortInfo]) -> Option<PortPath> {
         _ => false,
     };
     let alone = all.iter().filter(alike).count() == 1;
-    alone.then(|| PortPath::Usb { vid: usb.vid, pid: usb.pid, serial })
+    alone.then_some(PortPath::Usb { vid: usb.vid, pid: usb.pid, serial })
 }
 
 #[cfg(test)]
