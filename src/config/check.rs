@@ -1,6 +1,7 @@
 //! What no single value can tell: whether the settings fit each other.
 
 use super::load::{Origin, Origins};
+use super::serial::PortPath;
 use super::{Config, value::show_size};
 use crate::wire::Endpoint;
 
@@ -71,14 +72,40 @@ pub(super) fn check(
         problem(&format!("intake.{key}"), text);
     }
 
-    // Two names that differ in case only are one file on Windows.
-    let same = |a: &str, b: &str| if cfg!(windows) { a.eq_ignore_ascii_case(b) } else { a == b };
+    for (index, port) in config.serial.iter().enumerate() {
+        if let Err(text) = port.line.check_rate() {
+            problem(&format!("serial.{index}.baud"), format!("[[serial]] {text}"));
+        }
+        // Ids that differ in case only would be one name to some clients and file systems.
+        let others = &config.serial[..index];
+        if others.iter().any(|other| other.id.eq_ignore_ascii_case(&port.id)) {
+            let text = format!("[[serial]] id = {:?} is used twice, in whatever case", port.id);
+            problem(&format!("serial.{index}.id"), text);
+        }
+        let key = match port.port {
+            // Each is a simulation of its own.
+            PortPath::SimLoop => continue,
+            PortPath::Path(_) => "path",
+            PortPath::Usb { .. } => "usb",
+        };
+        if let Some(other) = others.iter().find(|other| port.port.same(&other.port)) {
+            let text =
+                format!("[[serial]] {key}: {} is {:?} already; a port is opened once", port.port, other.id);
+            problem(&format!("serial.{index}.{key}"), text);
+        }
+    }
+
+    // Some file systems take both cases for one, and the sinks refuse it.
+    let same = |a: &str, b: &str| a.to_lowercase() == b.to_lowercase();
     for (index, log) in config.logs.iter().enumerate() {
         let key = format!("log.{index}.path");
         if config.logs[..index].iter().any(|other| same(&other.path, &log.path)) {
             problem(
                 &key,
-                format!("[[log]] path = {:?} is used twice; each needs a file of its own", log.path),
+                format!(
+                    "[[log]] path = {:?} is used twice, in whatever case; each needs a file of its own",
+                    log.path
+                ),
             );
         }
         if let Some(rotate) = &log.rotate {

@@ -1,12 +1,13 @@
 //! What differs between two sets of settings, and what a reload can do about it.
 
 use super::keys::{KEYS, LOG_KEYS, ROTATE_KEYS};
-use super::{Config, LogConfig};
+use super::serial_keys::SERIAL_KEYS;
+use super::{Config, LogConfig, SerialConfig};
 
 /// The names of what changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Diff {
-    /// Comes into force with the reload: `intake.max_text`, `log "gateway.log"`.
+    /// Comes into force with the reload: `intake.max_text`, `log "gateway.log": level`, `serial "scanner" added`.
     pub reload: Vec<String>,
     /// Waits for a restart: `endpoints.logs`.
     pub needs_restart: Vec<String>,
@@ -19,8 +20,8 @@ impl Diff {
     }
 }
 
-/// Compares the settings in force with new ones. `[[log]]` and the limits of `[intake]` reload;
-/// a `[[log]]` is known by its path.
+/// Compares the settings in force with new ones. `[[log]]`, `[[serial]]` and the limits of `[intake]` reload;
+/// a `[[log]]` is known by its path, a `[[serial]]` by its id.
 pub fn diff(old: &Config, new: &Config) -> Diff {
     let mut diff = Diff::default();
     for key in KEYS.iter().filter(|key| (key.get)(old) != (key.get)(new)) {
@@ -37,7 +38,24 @@ pub fn diff(old: &Config, new: &Config) -> Diff {
             (_, None) => diff.reload.push(format!("log {path:?} removed")),
         }
     }
+    let added = new.serial.iter().filter(|port| find_port(&old.serial, &port.id).is_none());
+    for SerialConfig { id, .. } in old.serial.iter().chain(added) {
+        match (find_port(&old.serial, id), find_port(&new.serial, id)) {
+            (Some(old), Some(new)) if old == new => {}
+            (Some(old), Some(new)) => {
+                let keys = SERIAL_KEYS.iter().filter(|key| (key.get)(old) != (key.get)(new));
+                let names: Vec<&str> = keys.map(|key| key.name).collect();
+                diff.reload.push(format!("serial {id:?}: {}", names.join(", ")));
+            }
+            (None, _) => diff.reload.push(format!("serial {id:?} added")),
+            (_, None) => diff.reload.push(format!("serial {id:?} removed")),
+        }
+    }
     diff
+}
+
+fn find_port<'a>(ports: &'a [SerialConfig], id: &str) -> Option<&'a SerialConfig> {
+    ports.iter().find(|port| port.id == id)
 }
 
 fn find<'a>(logs: &'a [LogConfig], path: &str) -> Option<&'a LogConfig> {
@@ -77,5 +95,20 @@ mod tests {
             ["intake.max_text", "log \"a\" removed", "log \"b\": level, rotate", "log \"c\" added"]
         );
         assert_eq!(diff.needs_restart, ["gateway.name", "endpoints.logs"]);
+    }
+
+    #[test]
+    fn ports_are_known_by_their_id() {
+        let read = |text: &str| Config::from_toml(text, Path::new("/base")).unwrap();
+        let port = |id: &str, more: &str| format!("[[serial]]\nid = '{id}'\n{more}\n");
+        let old = read(&(port("a", "path = '/dev/a'") + &port("b", "path = '/dev/b'")));
+        let new = port("c", "path = '/dev/a'")
+            + &port("b", "usb = { vid = 1, pid = 2 }\nbaud = 115200\nframing = { max = 9 }");
+        let diff = diff(&old, &read(&new));
+        assert_eq!(
+            diff.reload,
+            ["serial \"a\" removed", "serial \"b\": path, usb, baud, framing", "serial \"c\" added"]
+        );
+        assert!(diff.needs_restart.is_empty());
     }
 }

@@ -6,13 +6,16 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::framing_keys::FRAMING_KEYS;
+use super::serial_keys::{SERIAL_KEYS, USB_KEYS};
 use super::value::{Raw, Read, show_duration, show_size, show_text};
 use super::{AudioOutput, Config, Durability, Eol, Every, Format, LogConfig, Rotate, Zone, pattern};
 use crate::wire::{Endpoint, Level, endpoint::check_host};
 
 /// One setting of `T`.
 pub struct Key<T: 'static> {
-    /// The table it stands in: `journal`, or `log` and `rotate` for those of `[[log]]`.
+    /// The table it stands in: `journal`, or `log` and `rotate` for those of `[[log]]`; `serial`, `usb` and `framing`
+    /// for those of `[[serial]]`.
     pub table: &'static str,
     /// Its name in the table.
     pub name: &'static str,
@@ -38,10 +41,10 @@ impl<T> Key<T> {
         format!("{}.{}", self.table, self.name)
     }
 
-    /// The environment variable, `HWGATE_JOURNAL_MAX_BYTES`; none for the keys of `[[log]]`,
+    /// The environment variable, `HWGATE_JOURNAL_MAX_BYTES`; none for the keys of `[[log]]` and `[[serial]]`,
     /// since there may be several of those.
     pub fn env(&self) -> Option<String> {
-        let several = matches!(self.table, "log" | "rotate");
+        let several = matches!(self.table, "log" | "rotate" | "serial" | "usb" | "framing");
         (!several).then(|| format!("HWGATE_{}_{}", self.table, self.name).to_uppercase())
     }
 }
@@ -52,23 +55,29 @@ pub(super) fn tables() -> impl Iterator<Item = &'static str> {
     KEYS.iter().map(|key| key.table).filter(move |table| std::mem::replace(&mut last, table) != *table)
 }
 
-/// Every key there is, as table and name; those of `[[log]]` have the tables `log` and `rotate`.
+/// Every key there is, as table and name; those of `[[log]]` have the tables `log` and `rotate`, those of
+/// `[[serial]]` the tables `serial`, `usb` and `framing`.
 pub fn all_keys() -> Vec<(&'static str, &'static str)> {
-    let single = KEYS.iter().map(|key| (key.table, key.name));
-    let log = LOG_KEYS.iter().map(|key| (key.table, key.name)).chain([("log", "rotate")]);
-    single.chain(log).chain(ROTATE_KEYS.iter().map(|key| (key.table, key.name))).collect()
+    fn names<T>(keys: &'static [Key<T>]) -> impl Iterator<Item = (&'static str, &'static str)> {
+        keys.iter().map(|key| (key.table, key.name))
+    }
+    let log = names(LOG_KEYS).chain([("log", "rotate")]).chain(names(ROTATE_KEYS));
+    let serial = names(SERIAL_KEYS).chain(names(USB_KEYS)).chain(names(FRAMING_KEYS));
+    names(KEYS).chain(log).chain(serial).collect()
 }
 
-/// A key as messages name it: `[journal] max_bytes`, `[[log]] rotate.size`.
+/// A key as messages name it: `[journal] max_bytes`, `[[log]] rotate.size`, `[[serial]] framing.max`.
 pub(super) fn title(table: &str, name: &str) -> String {
     match table {
         "log" => format!("[[log]] {name}"),
         "rotate" => format!("[[log]] rotate.{name}"),
+        "serial" => format!("[[serial]] {name}"),
+        "usb" | "framing" => format!("[[serial]] {table}.{name}"),
         _ => format!("[{table}] {name}"),
     }
 }
 
-const YES_NO: &str = "true or false";
+pub(super) const YES_NO: &str = "true or false";
 const ENDPOINT: &str = "\"tcp://host:port\", \"ipc://path\" or \"off\"";
 const LEVELS: &str = "trace, debug, info, warn, error or critical";
 const KIB: u64 = 1 << 10;
@@ -353,12 +362,12 @@ pub static LOG_KEYS: &[Key<LogConfig>] = &[
         name: "path",
         help: "The file below log_dir, with {source} {host} {level} {date} where it shall differ by them.",
         default: "\"gateway.log\"",
-        allowed: "a relative path of letters, digits and the like, each file once",
+        allowed: "a relative path whose names have up to 60 bytes beside up to 4 placeholders, each file once",
         example: "\"{source}/{date}.log\"",
         reload: true,
         set: |l, raw| {
             let path = raw.text()?;
-            pattern::check_path(path)?;
+            pattern::path(path)?;
             set(&mut l.path, path.to_owned())
         },
         get: |l| Some(show_text(&l.path)),
@@ -392,7 +401,7 @@ pub static LOG_KEYS: &[Key<LogConfig>] = &[
         name: "template",
         help: "A line of your own, instead of format; {{ and }} stand for braces.",
         default: "not set: format applies",
-        allowed: "text with {time} {received} {level} {source} {host} {pid} {text} {fields} {client} {producer} {seq}",
+        allowed: "text with {time} {received} {level} {LEVEL} {source} {host} {pid} {text} {fields} {client} {producer} {seq}",
         example: "\"{time} {level} {text}\"",
         reload: true,
         set: |l, raw| {
@@ -541,7 +550,7 @@ pub static ROTATE_KEYS: &[Key<Rotate>] = &[
     },
 ];
 
-fn set<T>(target: &mut T, value: T) -> Read<()> {
+pub(super) fn set<T>(target: &mut T, value: T) -> Read<()> {
     *target = value;
     Ok(())
 }
@@ -600,6 +609,6 @@ fn encoding(raw: &Raw) -> Read<Option<&'static encoding_rs::Encoding>> {
     }
 }
 
-fn show_choice<T: PartialEq>(choices: &[(&str, T)], value: &T) -> Option<String> {
+pub(super) fn show_choice<T: PartialEq>(choices: &[(&str, T)], value: &T) -> Option<String> {
     choices.iter().find(|(_, choice)| choice == value).map(|(name, _)| show_text(name))
 }

@@ -1,5 +1,8 @@
+use super::super::framing_keys::{FRAMING_KEYS, FramingParts};
 use super::super::keys::{KEYS, Key, LOG_KEYS, ROTATE_KEYS, all_keys};
 use super::super::reader::raw;
+use super::super::serial::{Framing, LineSettings, PortPath, SerialConfig};
+use super::super::serial_keys::{SERIAL_KEYS, USB_KEYS, Usb};
 use super::super::{Format, LogConfig, Rotate};
 use super::*;
 use std::time::Duration;
@@ -102,6 +105,7 @@ fn flag_goes_before_environment_before_file() {
     overrides.env.insert("HWGATE_JOURNAL_MAX_BYTES".into(), "2MiB".into());
     overrides.env.insert("HWGATE_JOURNAL_MAX_BITES".into(), "x".into());
     overrides.env.insert("HWGATE_SOURCE".into(), "x".into());
+    overrides.env.insert("HWGATE_SERIAL_BAUD".into(), "9600".into());
     assert_eq!(name(&overrides), "env");
     overrides.set.push(("gateway.name".into(), "flag".into()));
     let loaded = Config::load(&overrides).unwrap();
@@ -115,6 +119,9 @@ fn flag_goes_before_environment_before_file() {
     overrides.set.push(("gateway.nme".into(), "x".into()));
     let error = Config::load(&overrides).unwrap_err();
     assert_eq!(error.message(), "--set gateway.nme: [gateway] nme: no such key; did you mean name?");
+    *overrides.set.last_mut().unwrap() = ("serial.baud".into(), "9600".into());
+    let error = Config::load(&overrides).unwrap_err();
+    assert_eq!(error.message(), "--set serial.baud: there may be several [[serial]]; set them in the file");
 }
 
 #[test]
@@ -169,6 +176,11 @@ fn every_key_takes_its_example_and_its_default() {
     let mut log = LogConfig::default();
     both(LOG_KEYS, &mut log);
     both(ROTATE_KEYS, &mut Rotate::default());
+    let mut serial = SerialConfig::new("", PortPath::SimLoop);
+    both(SERIAL_KEYS, &mut serial);
+    assert_eq!((serial.line, serial.framing), (LineSettings::default(), Framing::default()));
+    both(USB_KEYS, &mut Usb::default());
+    both(FRAMING_KEYS, &mut FramingParts::default());
     let default = Config::unresolved();
     for key in KEYS.iter().filter(|key| DeTable::parse(&format!("x = {}", key.default)).is_ok()) {
         assert_eq!((key.get)(&config), (key.get)(&default), "{}", key.path());

@@ -5,12 +5,15 @@
 
 mod check;
 pub mod diff;
+pub mod framing_keys;
 pub mod keys;
 pub mod load;
 pub mod pattern;
 pub mod print;
 mod reader;
 pub mod serial;
+mod serial_json;
+pub mod serial_keys;
 mod value;
 
 pub use diff::{Diff, diff};

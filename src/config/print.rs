@@ -3,8 +3,10 @@
 use std::fmt::Write as _;
 
 use super::Config;
+use super::framing_keys::FRAMING_KEYS;
 use super::keys::{KEYS, Key, LOG_KEYS, ROTATE_KEYS, tables};
 use super::load::Origins;
+use super::serial_keys::{SERIAL_KEYS, USB_KEYS};
 
 /// The settings in force as TOML that reads back as the same settings; behind each value that is no
 /// default, where it came from.
@@ -24,6 +26,11 @@ pub fn effective(config: &Config, origins: &Origins) -> String {
             text.push_str("[log.rotate]\n");
             write_keys(&mut text, ROTATE_KEYS.iter(), rotate, &format!("{prefix}.rotate"), origins);
         }
+        text.push('\n');
+    }
+    for (index, serial) in config.serial.iter().enumerate() {
+        text.push_str("[[serial]]\n");
+        write_keys(&mut text, SERIAL_KEYS.iter(), serial, &format!("serial.{index}"), origins);
         text.push('\n');
     }
     text.truncate(text.trim_end().len() + 1);
@@ -49,12 +56,12 @@ fn write_keys<T: 'static>(
 }
 
 /// A settings file with every key, its meaning, what is allowed and its default, all commented out;
-/// with `demo` followed by log files that show what there is.
+/// with `demo` followed by log files and a simulated port that show what there is.
 pub fn template(demo: bool) -> String {
     let mut text = String::from(
         "# Settings of hwgate. All lines are optional: remove the '#' before a key and change its value.\n\
          # `hwgate check` says what is in force. Relative paths start at the folder of this file.\n\
-         # Each key but those of [[log]] may also be set as HWGATE_<TABLE>_<KEY> in the environment.\n",
+         # Each key but those of [[log]] and [[serial]] may also be set as HWGATE_<TABLE>_<KEY> in the environment.\n",
     );
     for table in tables() {
         let _ = writeln!(text, "\n[{table}]");
@@ -72,7 +79,31 @@ pub fn template(demo: bool) -> String {
     );
     text.push_str("# [log.rotate]\n");
     ROTATE_KEYS.iter().for_each(|key| explain(&mut text, key));
+    text.push_str("\n# One [[serial]] for each serial port to open at start; without any there is none.\n");
+    if demo {
+        text.push_str(DEMO_SERIAL);
+        text.push_str("\n# All keys of a [[serial]]:\n");
+    }
+    text.push_str("# [[serial]]\n");
+    SERIAL_KEYS.iter().for_each(|key| explain(&mut text, key));
+    text.push_str("#\n# In usb:\n");
+    USB_KEYS.iter().for_each(|key| explain_inner(&mut text, key));
+    text.push_str("#\n# In framing, of which the first five exclude each other:\n");
+    FRAMING_KEYS.iter().for_each(|key| explain_inner(&mut text, key));
     text
+}
+
+/// What is written to it is read from it.
+const DEMO_SERIAL: &str = r#"
+[[serial]]
+id = "scanner"
+path = "sim:loop"
+"#;
+
+/// For keys of a table in one line, which cannot be switched on by themselves.
+fn explain_inner<T>(text: &mut String, key: &Key<T>) {
+    let _ =
+        writeln!(text, "# - {}: {} Allowed: {}. Default: {}.", key.name, key.help, key.allowed, key.default);
 }
 
 /// Everything for people, the same as JSON for programs, and trouble by itself.
@@ -116,11 +147,14 @@ pub fn reference() -> Vec<String> {
         .replace("}}", "`}}`")
     }
     let single = KEYS.iter().map(row);
-    single.chain(LOG_KEYS.iter().map(row)).chain(ROTATE_KEYS.iter().map(row)).collect()
+    let log = LOG_KEYS.iter().map(row).chain(ROTATE_KEYS.iter().map(row));
+    let serial = SERIAL_KEYS.iter().map(row).chain(USB_KEYS.iter().map(row));
+    single.chain(log).chain(serial).chain(FRAMING_KEYS.iter().map(row)).collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::serial::{PortPath, SerialConfig};
     use super::*;
     use std::path::Path;
 
@@ -130,7 +164,15 @@ mod tests {
         let text = "endpoints.advertise = 'kiosk'\nintake.encoding = 'latin1'\njournal.max_age = '90m'\n\
                     [[log]]\ntemplate = \"{time} \\\"{{q}}\\\" {text}\"\nsource = ['a', 'b*']\neol = 'crlf'\n\
                     [[log]]\npath = '{date}.log'\nrotate = { keep_days = 3 }\n";
-        for text in ["", text] {
+        let ports = "[[serial]]\nid = 'a'\npath = '/dev/ttyUSB0'\nbaud = 123457\nany_baud = true\ndata_bits = 7\n\
+                     parity = 'even'\nstop_bits = 2\nflow = 'hardware'\ndtr = false\nrts = true\n\
+                     framing = { delimiter = \"a\\u0000\\\"\", max = 77, timeout = '90s' }\n\
+                     [[serial]]\nid = 'b'\nusb = { vid = 0x0403, pid = '6001', serial = \"A'1\" }\nframing = 'raw'\n\
+                     [[serial]]\nid = 'c'\npath = 'sim:loop'\nframing = { delimiter_hex = 'ff 03' }\n\
+                     [[serial]]\nid = 'd'\npath = '\\\\.\\COM10'\nframing = { fixed = 12 }\n\
+                     [[serial]]\nid = 'e'\nusb = { vid = 1, pid = 2 }\nframing = { line = 'crlf' }\n\
+                     [[serial]]\nid = 'f'\npath = 'COM3'\nframing = { raw = true, gap = '0ms', max = '1MiB' }\n";
+        for text in ["", text, ports] {
             let config = Config::from_toml(text, base).unwrap();
             let printed = effective(&config, &Origins::new());
             assert_eq!(Config::from_toml(&printed, base).unwrap(), config, "{printed}");
@@ -141,8 +183,10 @@ mod tests {
     fn the_commented_file_is_the_default_and_stays_valid_line_by_line() {
         let base = Path::new("/base");
         assert_eq!(Config::from_toml(&template(false), base).unwrap(), Config::default_in(base));
-        assert_eq!(Config::from_toml(&template(true), base).unwrap().logs.len(), 3);
-        // Each commented key may be switched on alone; the keys of [[log]] all together.
+        let demo = Config::from_toml(&template(true), base).unwrap();
+        assert_eq!(demo.logs.len(), 3);
+        assert_eq!(demo.serial, [SerialConfig::new("scanner", PortPath::SimLoop)]);
+        // Each commented key may be switched on alone; the keys of [[log]] and of [[serial]] all together.
         let text = template(false);
         for line in text.lines().filter(|line| line.starts_with("# ") && line.contains(" = ")) {
             let key = line.trim_start_matches("# ").split(' ').next().unwrap();
@@ -154,12 +198,18 @@ mod tests {
             assert!(read.is_ok() || line.contains("max_text"), "{line}: {read:?}");
         }
         let (_, logs) = text.split_once("# [[log]]\n").unwrap();
+        let (logs, serial) = logs.split_once("# [[serial]]\n").unwrap();
         let is_setting =
             |line: &&str| line.starts_with("# [") || line.contains(" = ") && !line.contains(". ");
         let logs: Vec<&str> =
             logs.lines().filter(is_setting).map(|l| &l[2..]).filter(|l| !l.starts_with("template")).collect();
         let logs = Config::from_toml(&format!("[[log]]\n{}", logs.join("\n")), base).unwrap().logs;
         assert!(logs[0].rotate.is_some());
+        let serial: Vec<&str> =
+            serial.lines().filter(is_setting).map(|l| &l[2..]).filter(|l| !l.starts_with("path")).collect();
+        let serial = Config::from_toml(&format!("[[serial]]\n{}", serial.join("\n")), base).unwrap().serial;
+        assert!(matches!(serial[0].port, PortPath::Usb { .. }), "{serial:?}");
+        assert_eq!((serial[0].dtr, &serial[0].framing), (Some(true), &Default::default()));
     }
 
     #[test]
@@ -169,5 +219,8 @@ mod tests {
         let missing: Vec<String> =
             reference().into_iter().filter(|row| !text.contains(row.as_str())).collect();
         assert!(missing.is_empty(), "add to docs/CONFIG.md:\n{}", missing.join("\n"));
+        let (_, example) = text.split_once("```toml\n").unwrap();
+        let config = Config::from_toml(example.split("```").next().unwrap(), Path::new("/base")).unwrap();
+        assert_eq!((config.logs.len(), config.serial.len()), (2, 1));
     }
 }

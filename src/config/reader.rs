@@ -8,8 +8,10 @@ use toml::de::{DeTable, DeValue};
 
 use super::keys::{KEYS, Key, LOG_KEYS, ROTATE_KEYS, all_keys, tables, title};
 use super::load::{Loaded, Origin, Origins};
+use super::serial::{PortPath, SerialConfig};
+use super::serial_keys::SERIAL_KEYS;
 use super::value::Raw;
-use super::{Config, LogConfig, Rotate, check};
+use super::{Config, LogConfig, Rotate, check, serial_keys};
 use crate::error::{Error, Kind, Result};
 use crate::wire::nearest;
 
@@ -57,7 +59,10 @@ impl<'a> Reader<'a> {
             let name: &str = key.get_ref();
             match (name, value.get_ref()) {
                 ("log", DeValue::Array(array)) => self.logs(array.iter()),
-                ("log", _) => self.problem(key, "[log]: there may be several, write [[log]]".to_owned()),
+                ("serial", DeValue::Array(array)) => self.serials(array.iter()),
+                ("log" | "serial", _) => {
+                    self.problem(key, format!("[{name}]: there may be several, write [[{name}]]"));
+                }
                 (_, DeValue::Table(table)) if is_table(name) => {
                     let mut config = std::mem::replace(&mut self.config, Config::unresolved());
                     self.table(name, name, table, KEYS, &mut config);
@@ -128,6 +133,23 @@ impl<'a> Reader<'a> {
         }
     }
 
+    fn serials<'t>(&mut self, tables: impl Iterator<Item = &'t Spanned<DeValue<'t>>>) {
+        for (index, value) in tables.enumerate() {
+            let DeValue::Table(table) = value.get_ref() else {
+                self.problem(value, "serial: write each as a table [[serial]]".to_owned());
+                continue;
+            };
+            let mut serial = SerialConfig::new("", PortPath::Path(String::new()));
+            self.table("serial", &format!("serial.{index}"), table, SERIAL_KEYS, &mut serial);
+            if let Err(text) = serial_keys::complete(|name| table.contains_key(name)) {
+                self.problem(value, format!("[[serial]] {text}"));
+            }
+            let at = self.at(value.span().start);
+            self.origins.insert(format!("serial.{index}"), at);
+            self.config.serial.push(serial);
+        }
+    }
+
     pub(super) fn env(&mut self, env: &BTreeMap<String, String>) {
         for (name, value) in env {
             if let Some(key) = KEYS.iter().find(|key| key.env().as_deref() == Some(name)) {
@@ -151,6 +173,9 @@ impl<'a> Reader<'a> {
                 Some(key) => self.untyped(key, value, origin),
                 None => {
                     let text = match path.split_once('.') {
+                        Some((table @ ("log" | "serial"), _)) => {
+                            format!("there may be several [[{table}]]; set them in the file")
+                        }
                         Some((table, key)) if is_table(table) => unknown_key(table, key),
                         Some((table, _)) => unknown_table(table, true),
                         None => unknown_table(path, false),
@@ -190,10 +215,12 @@ fn unknown_table(name: &str, is_table: bool) -> String {
     if let Some(key) = KEYS.iter().find(|key| key.name == name && !is_table) {
         return format!("{name}: no such table; the key {name} belongs into [{}]", key.table);
     }
-    let hint = match nearest(name, tables().chain(["log"])) {
-        Some("log") => "did you mean [[log]]?".to_owned(),
+    let hint = match nearest(name, tables().chain(["log", "serial"])) {
+        Some(near @ ("log" | "serial")) => format!("did you mean [[{near}]]?"),
         Some(near) => format!("did you mean [{near}]?"),
-        None => format!("there are [{}] and [[log]]", tables().collect::<Vec<_>>().join("], [")),
+        None => {
+            format!("there are [{}], [[log]] and [[serial]]", tables().collect::<Vec<_>>().join("], ["))
+        }
     };
     format!("[{name}]: no such table; {hint}")
 }
@@ -230,6 +257,9 @@ pub(super) fn raw(value: &DeValue<'_>) -> Raw {
                 array.iter().map(|item| item.get_ref().as_str().map(str::to_owned)).collect();
             strings.map_or(Raw::Other("array"), Raw::List)
         }
+        DeValue::Table(table) => Raw::Table(
+            table.iter().map(|(key, value)| (key.get_ref().to_string(), raw(value.get_ref()))).collect(),
+        ),
         other => Raw::Other(other.type_str()),
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! The parameters of `serial.open` and `serial.set` have the same names and meaning.
 
+use std::fmt;
 use std::time::Duration;
 
 /// One serial port.
@@ -54,6 +55,32 @@ pub enum PortPath {
     SimLoop,
 }
 
+impl PortPath {
+    /// Whether both surely mean the same device; a link and what it leads to do not look so. Two simulations never are.
+    pub fn same(&self, other: &PortPath) -> bool {
+        match (self, other) {
+            (PortPath::SimLoop, _) => false,
+            (PortPath::Path(a), PortPath::Path(b)) if cfg!(windows) => {
+                let plain = |path: &str| path.trim_start_matches(r"\\.\").to_ascii_uppercase();
+                plain(a) == plain(b)
+            }
+            (a, b) => a == b,
+        }
+    }
+}
+
+impl fmt::Display for PortPath {
+    /// `/dev/ttyUSB0`, `USB 0403:6001 A1`, `sim:loop`
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PortPath::Path(path) => f.write_str(path),
+            PortPath::Usb { vid, pid, serial: None } => write!(f, "USB {vid:04x}:{pid:04x}"),
+            PortPath::Usb { vid, pid, serial: Some(serial) } => write!(f, "USB {vid:04x}:{pid:04x} {serial}"),
+            PortPath::SimLoop => f.write_str("sim:loop"),
+        }
+    }
+}
+
 /// Rate, bits and flow control.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LineSettings {
@@ -82,6 +109,32 @@ impl Default for LineSettings {
             stop_bits: 1,
             flow: Flow::None,
         }
+    }
+}
+
+/// The rates that hardware usually knows, in order; each a standard or a crystal's own.
+pub const USUAL_RATES: &[u32] = &[
+    50, 75, 110, 134, 150, 200, 300, 600, 1200, 1800, 2400, 4800, 7200, 9600, 14400, 19200, 28800, 31250,
+    38400, 56000, 57600, 74880, 76800, 100_000, 115_200, 128_000, 153_600, 230_400, 250_000, 256_000,
+    307_200, 460_800, 500_000, 576_000, 614_400, 921_600, 1_000_000, 1_152_000, 1_500_000, 1_843_200,
+    2_000_000, 2_500_000, 3_000_000, 3_500_000, 4_000_000,
+];
+
+impl LineSettings {
+    /// Whether the rate is usual, or need not be. The error names the nearest usual ones.
+    pub fn check_rate(&self) -> Result<(), String> {
+        let LineSettings { baud, any_baud, .. } = self;
+        let Err(at) = USUAL_RATES.binary_search(baud) else { return Ok(()) };
+        if *any_baud {
+            return Ok(());
+        }
+        let near: Vec<String> = [at.checked_sub(1), Some(at)]
+            .into_iter()
+            .flatten()
+            .filter_map(|at| USUAL_RATES.get(at).map(u32::to_string))
+            .collect();
+        let near = near.join(" and ");
+        Err(format!("baud: {baud} is no usual rate; near are {near}, or set any_baud = true"))
     }
 }
 
@@ -151,6 +204,8 @@ pub enum Framing {
 pub const FRAME_MAX: usize = 65_536;
 /// How long a frame may wait for its end unless `timeout` says otherwise.
 pub const FRAME_TIMEOUT: Duration = Duration::from_secs(1);
+/// The silence that ends a raw frame unless `gap` says otherwise.
+pub const RAW_GAP: Duration = Duration::from_millis(20);
 
 impl Default for Framing {
     /// Lines with any end.
@@ -171,21 +226,4 @@ pub enum LineEnd {
     Cr,
     /// CR LF only.
     CrLf,
-}
-
-impl SerialConfig {
-    /// Settings from the parameters of `serial.open`: the same names, values as in TOML. The error says which and why.
-    pub fn from_json(_settings: serde_json::Map<String, serde_json::Value>) -> Result<SerialConfig, String> {
-        Err("not built yet".to_owned())
-    }
-}
-
-impl LineSettings {
-    /// These with what `settings` names changed: `baud`, `any_baud`, `data_bits`, `parity`, `stop_bits`, `flow`.
-    pub fn changed(
-        &self,
-        _settings: &serde_json::Map<String, serde_json::Value>,
-    ) -> Result<LineSettings, String> {
-        Ok(self.clone())
-    }
 }

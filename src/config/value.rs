@@ -17,6 +17,8 @@ pub enum Raw {
     Bool(bool),
     /// A TOML array of strings.
     List(Vec<String>),
+    /// A TOML table or JSON object.
+    Table(Vec<(String, Raw)>),
     /// Anything else, as the name of its type.
     Other(&'static str),
 }
@@ -98,18 +100,58 @@ impl Raw {
             .iter()
             .find(|(name, _)| *name == text)
             .map(|(_, value)| *value)
-            .ok_or_else(|| format!("{text:?} is none of them"))
+            .ok_or_else(|| format!("{} is none of them", quote(text)))
     }
 
     /// The value for an error message.
-    fn show(&self) -> String {
+    pub fn show(&self) -> String {
         match self {
-            Raw::Text(text) | Raw::Untyped(text) => format!("{text:?}"),
+            Raw::Text(text) | Raw::Untyped(text) => quote(text),
             Raw::Integer(value) => value.to_string(),
             Raw::Bool(value) => value.to_string(),
             Raw::List(_) => "an array".to_owned(),
+            Raw::Table(_) => "a table".to_owned(),
             Raw::Other(name) => format!("a value of type {name}"),
         }
+    }
+}
+
+impl From<serde_json::Value> for Raw {
+    /// JSON has one kind of number: 9600.0 is an integer too. A `null` in an object is as good as absent.
+    fn from(value: serde_json::Value) -> Raw {
+        use serde_json::Value;
+        match value {
+            Value::Null => Raw::Other("null"),
+            Value::Bool(value) => Raw::Bool(value),
+            Value::Number(number) => match (number.as_i64(), number.as_f64()) {
+                (Some(integer), _) => Raw::Integer(integer),
+                // Beyond 2^53 a float no longer tells integers apart.
+                (None, Some(float)) if float.fract() == 0.0 && float.abs() < 9e15 => {
+                    Raw::Integer(float as i64)
+                }
+                _ => Raw::Other("number"),
+            },
+            Value::String(text) => Raw::Text(text),
+            Value::Array(items) => {
+                let strings = items.into_iter().map(|item| match item {
+                    Value::String(text) => Some(text),
+                    _ => None,
+                });
+                strings.collect::<Option<_>>().map_or(Raw::Other("array"), Raw::List)
+            }
+            Value::Object(members) => {
+                let given = members.into_iter().filter(|(_, value)| !value.is_null());
+                Raw::Table(given.map(|(name, value)| (name, Raw::from(value))).collect())
+            }
+        }
+    }
+}
+
+/// Text for an error message, cut where it is long.
+pub fn quote(text: &str) -> String {
+    match text.char_indices().nth(100) {
+        Some((end, _)) => format!("{:?}…", &text[..end]),
+        None => format!("{text:?}"),
     }
 }
 

@@ -3,9 +3,9 @@
 //! are braces. What is not known is empty.
 
 use super::{Line, push_fields, push_number, push_uuid, push_word};
+use crate::config::pattern::{Piece, TEMPLATE_NAMES, pieces};
 use crate::error::{Error, Kind, Result};
 use crate::sink::clock::Clock;
-use crate::sink::pattern::{Piece, pieces};
 use crate::wire::text::{escape_controls, write_line};
 
 #[derive(Debug)]
@@ -53,7 +53,7 @@ impl Template {
         let wrong =
             |why: String| Error::new(Kind::InvalidArgument, format!("log.template {pattern:?}: {why}"));
         let mut parts = Vec::new();
-        for piece in pieces(pattern).map_err(wrong)? {
+        for piece in pieces(pattern, TEMPLATE_NAMES).map_err(wrong)? {
             parts.push(match piece {
                 Piece::Literal(text) => {
                     // A line break in the pattern would make two physical lines of one record.
@@ -63,8 +63,7 @@ impl Template {
                 }
                 Piece::Name(name) => {
                     let field = FIELDS.iter().find(|(known, _)| *known == name);
-                    let names = FIELDS.map(|(name, _)| format!("{{{name}}}")).join(" ");
-                    let unknown = || wrong(format!("there is no {{{name}}}; use {names}"));
+                    let unknown = || wrong(format!("{{{name}}} is not known"));
                     Part::Field(field.ok_or_else(unknown)?.1)
                 }
             });
@@ -92,5 +91,15 @@ impl Template {
                 Part::Field(Field::Seq) => push_number(line.seq, out),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_may_be_set_can_be_written() {
+        assert_eq!(FIELDS.map(|(name, _)| name), TEMPLATE_NAMES);
     }
 }
