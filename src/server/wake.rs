@@ -12,7 +12,8 @@ impl Waker {
     /// Makes the other end's `zmq_poll` return. Never waits.
     pub fn wake(&self) {
         let socket = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // A full pipe is a thread that will wake anyway.
+        // Cannot fail: there is no high-water mark. With one, libzmq would take a pipe that was read a moment ago for
+        // full (it looks for such news once a millisecond), and the thread would sleep on.
         let _ = socket.send("", zmq::DONTWAIT);
     }
 }
@@ -27,7 +28,7 @@ pub(super) fn at_router(context: &zmq::Context, router: &zmq::Socket) -> Result<
     let make = || -> zmq::Result<zmq::Socket> {
         let caller = context.socket(zmq::DEALER)?;
         caller.set_linger(0)?;
-        caller.set_sndhwm(1)?;
+        caller.set_sndhwm(0)?;
         caller.set_identity(WAKER)?;
         router.bind(&endpoint)?;
         caller.connect(&endpoint)?;
@@ -49,8 +50,8 @@ pub(super) fn pair(context: &zmq::Context) -> Result<(zmq::Socket, Waker)> {
         let caller = context.socket(zmq::PAIR)?;
         for socket in [&listener, &caller] {
             socket.set_linger(0)?;
-            socket.set_rcvhwm(1)?;
-            socket.set_sndhwm(1)?;
+            socket.set_rcvhwm(0)?;
+            socket.set_sndhwm(0)?;
         }
         listener.bind(&endpoint)?;
         caller.connect(&endpoint)?;
@@ -73,4 +74,21 @@ fn failed(error: zmq::Error) -> Error {
 pub(super) fn clear(listener: &zmq::Socket) {
     let mut message = zmq::Message::new();
     while listener.recv(&mut message, zmq::DONTWAIT).is_ok() {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_wake_is_lost_however_fast_they_come() {
+        let context = zmq::Context::new();
+        let (listener, waker) = pair(&context).unwrap();
+        for round in 0..10_000 {
+            waker.wake();
+            let mut items = [listener.as_poll_item(zmq::POLLIN)];
+            assert_eq!(zmq::poll(&mut items, 10_000), Ok(1), "round {round}");
+            clear(&listener);
+        }
+    }
 }

@@ -173,7 +173,7 @@ def dealer(g):
     return socket
 
 
-def call(method, id, **params):
+def call(method, id, /, **params):
     return json.dumps({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).encode()
 
 
