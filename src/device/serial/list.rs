@@ -177,7 +177,7 @@ mod tests {
         // Without links the one with a number of its own is still told from the other, which has nothing but its path.
         let told = entries(&ports, &root.join("none"));
         let open_as: Vec<&Value> = told.iter().map(|port| &port["open_as"]).collect();
-        assert_eq!(open_as[2], &json!({"path": usb0}));
-        assert_eq!(open_as[3], &json!({"usb": {"vid": 0x0403, "pid": 0x6001, "serial": "A1"}}));
+        assert_eq!(open_as[1], &json!({"path": usb0}));
+        assert_eq!(open_as[2], &json!({"usb": {"vid": 0x0403, "pid": 0x6001, "serial": "A1"}}));
     }
 }
