@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use super::state::{Role, Shared};
-use super::wake;
+use crate::wake;
 use crate::events::Stored;
 use crate::util::now;
 use crate::wire::event::{Fields, SYNC};

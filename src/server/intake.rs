@@ -12,7 +12,7 @@ use hwgate_zmq::{Incoming, Peers};
 
 use super::metrics::Drop;
 use super::state::{Role, Shared};
-use super::wake;
+use crate::wake;
 use crate::config::Intake as Limits;
 use crate::journal::Header;
 use crate::throttle::Throttle;

@@ -13,7 +13,7 @@ use crate::journal::{Journal, Recovery};
 use super::live::Live;
 use super::metrics::{Drop, IntakeMetrics};
 use super::sinks::Sinks;
-use super::wake::Waker;
+use crate::wake::Waker;
 use crate::util::guard;
 use crate::wire::event::Fields;
 
