@@ -4,6 +4,7 @@
 //! does what takes time; whoever asks gets the answer through a [`Reply`] and waits for nothing.
 
 pub mod audio;
+pub mod lease;
 mod reply;
 pub mod serial;
 

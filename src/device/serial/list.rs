@@ -21,20 +21,29 @@ const BY_ID: &str = "/dev/serial/by-id";
 /// socket. Those of USB have `vid`, `pid` and `usb_id` as well, and `serial`, `manufacturer`, `product`, `interface`
 /// and `by_id` where there are such. IO where the system does not tell.
 pub fn list() -> Result<Vec<Value>> {
+    Ok(entries(&hardware()?, Path::new(BY_ID)))
+}
+
+/// The ports that have hardware behind them, by path.
+pub(super) fn hardware() -> Result<Vec<SerialPortInfo>> {
     // The library panics without it, and a container may well not have it.
     if cfg!(target_os = "linux") && !Path::new(CLASS).is_dir() {
         return Ok(Vec::new());
     }
     let ports = serialport::available_ports()
         .map_err(|error| Error::new(Kind::Io, format!("the list of serial ports: {error}")))?;
-    Ok(entries(ports, Path::new(CLASS), Path::new(BY_ID)))
+    Ok(with_hardware(ports, Path::new(CLASS)))
 }
 
-fn entries(mut ports: Vec<SerialPortInfo>, class: &Path, by_id: &Path) -> Vec<Value> {
+fn with_hardware(mut ports: Vec<SerialPortInfo>, class: &Path) -> Vec<SerialPortInfo> {
     ports.retain(|port| has_hardware(&port.port_name, class));
     ports.sort_by(|a, b| a.port_name.cmp(&b.port_name));
+    ports
+}
+
+fn entries(ports: &[SerialPortInfo], by_id: &Path) -> Vec<Value> {
     let links = links(by_id);
-    ports.iter().map(|port| entry(port, &ports, &links)).collect()
+    ports.iter().map(|port| entry(port, ports, &links)).collect()
 }
 
 /// Linux makes ttyS0 and so on for hardware that may be there; those of type 0 turned out to have none.
@@ -154,7 +163,8 @@ mod tests {
         let (s0, usb0, usb1) =
             (path(dev.join("ttyS0")), path(dev.join("ttyUSB0")), path(dev.join("ttyUSB1")));
         let link = path(by_id.join("usb-a"));
-        let told = entries(ports.clone(), &class, &by_id);
+        let ports = with_hardware(ports, &class);
+        let told = entries(&ports, &by_id);
         let wanted = json!([
             {"path": s0, "kind": "pci", "open_as": {"path": s0}},
             {"path": usb0, "kind": "usb", "vid": 0x0403, "pid": 0x6001, "usb_id": "0403:6001", "manufacturer": "ACME",
@@ -165,7 +175,7 @@ mod tests {
         ]);
         assert_eq!(Value::from(told), wanted);
         // Without links the one with a number of its own is still told from the other, which has nothing but its path.
-        let told = entries(ports, &root.join("none"), &root.join("none"));
+        let told = entries(&ports, &root.join("none"));
         let open_as: Vec<&Value> = told.iter().map(|port| &port["open_as"]).collect();
         assert_eq!(open_as[2], &json!({"path": usb0}));
         assert_eq!(open_as[3], &json!({"usb": {"vid": 0x0403, "pid": 0x6001, "serial": "A1"}}));

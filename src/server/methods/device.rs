@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{Called, MAX_TIMEOUT_MS, Method, Outcome, device};
 use crate::server::state::Shared;
@@ -62,11 +62,10 @@ struct Renew {
     ttl_ms: u64,
 }
 
-fn renew(shared: &Shared, method: &str, params: Params) -> Called {
+fn renew(_: &Shared, method: &str, params: Params) -> Called {
     let renew: Renew = params.read(method)?;
     let ttl = ttl(method, renew.ttl_ms)?;
-    let answer: Value = shared.devices.serial.renew(&renew.id, &renew.lease, ttl)?;
-    Ok(Outcome::Now(answer))
+    device(move |shared, reply| shared.devices.serial.renew(&renew.id, renew.lease, ttl, reply))
 }
 
 #[derive(Deserialize)]
@@ -75,7 +74,7 @@ struct Release {
     lease: String,
 }
 
-fn release(shared: &Shared, method: &str, params: Params) -> Called {
+fn release(_: &Shared, method: &str, params: Params) -> Called {
     let release: Release = params.read(method)?;
-    Ok(Outcome::Now(shared.devices.serial.release(&release.id, &release.lease)?))
+    device(move |shared, reply| shared.devices.serial.release(&release.id, release.lease, reply))
 }
