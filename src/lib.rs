@@ -12,6 +12,7 @@ pub mod server;
 pub mod sink;
 mod throttle;
 mod util;
+mod wake;
 pub mod wire;
 
 pub use error::{Error, Kind, Result};

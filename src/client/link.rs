@@ -14,6 +14,10 @@ use crate::wire::Endpoint;
 
 /// How long a peer that does not fit is asked what it is instead.
 const PROBE: Duration = Duration::from_millis(300);
+/// How often a wait looks whether it shall go on.
+const LOOK: Duration = Duration::from_millis(50);
+/// "Never" for libzmq, which takes milliseconds and adds as many at random.
+const NEVER_MS: i32 = 24 * 3600 * 1000;
 
 /// What the monitor says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,12 +32,29 @@ pub(super) enum Event {
     Broken,
     /// The peer does not let us in.
     Unauthorized,
+    /// Nobody listens; only of sockets that connect [once](Tries::Once).
+    Refused,
 }
+
+/// What a socket does when it cannot connect, or is no longer connected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Tries {
+    /// It tries again by itself; what was not sent waits.
+    Forever,
+    /// Nothing: all that it receives came over one connection, and nothing that was given to it for one
+    /// gateway goes to the next.
+    Once,
+}
+
+/// Sets options before a socket connects.
+pub(super) type Prepare<'a> = &'a dyn Fn(&zmq::Socket) -> zmq::Result<()>;
 
 /// A socket, connected once and monitored.
 pub(super) struct Link {
     pub(super) socket: zmq::Socket,
     pub(super) monitor: zmq::Socket,
+    /// What it connects to: one address, where the endpoint had a name that the resolver was asked for.
+    pub(super) address: Endpoint,
 }
 
 impl Link {
@@ -50,17 +71,35 @@ impl Link {
         url: &Endpoint,
         wait: Duration,
     ) -> Result<Link> {
+        Link::connect_while(context, kind, url, Tries::Forever, &|_| Ok(()), wait, &|| true)
+    }
+
+    /// As [`Link::connect`], while `go_on` says so, which is asked again and again. With [`Tries::Once`] it
+    /// ends as soon as all addresses have refused.
+    pub(super) fn connect_while(
+        context: &zmq::Context,
+        kind: zmq::SocketType,
+        url: &Endpoint,
+        tries: Tries,
+        prepare: Prepare,
+        wait: Duration,
+        go_on: &dyn Fn() -> bool,
+    ) -> Result<Link> {
         let deadline = Instant::now() + wait;
         let links = candidates(url)?
             .iter()
-            .map(|address| Link::open(context, kind, address))
+            .map(|address| Link::open(context, kind, address, tries, prepare))
             .collect::<Result<Vec<_>>>()?;
         let mut trouble = None;
-        while trouble != Some(Event::Misfit) {
+        let mut refused = 0;
+        while trouble != Some(Event::Misfit) && refused < links.len() && go_on() {
             let left = deadline.saturating_duration_since(Instant::now());
             let mut items: Vec<_> = links.iter().map(|link| link.monitor.as_poll_item(zmq::POLLIN)).collect();
-            if poll(&mut items, left)? == 0 {
-                break;
+            if poll(&mut items, left.min(LOOK))? == 0 {
+                if left.is_zero() {
+                    break;
+                }
+                continue;
             }
             for (index, link) in links.iter().enumerate() {
                 match link.event() {
@@ -72,6 +111,7 @@ impl Link {
                     Some(event @ (Event::Misfit | Event::Broken)) => trouble = Some(event),
                     // libzmq tells of every failed handshake but that with a wrong type of socket.
                     Some(Event::Down) if trouble.is_none() => trouble = Some(Event::Misfit),
+                    Some(Event::Refused) => refused += 1,
                     Some(Event::Down) | None => {}
                 }
             }
@@ -80,7 +120,14 @@ impl Link {
         Err(Error::new(Kind::NotConnected, explain(context, kind, url, trouble)))
     }
 
-    fn open(context: &zmq::Context, kind: zmq::SocketType, address: &Endpoint) -> Result<Link> {
+    /// Begins to connect to one address. Does not block.
+    pub(super) fn open(
+        context: &zmq::Context,
+        kind: zmq::SocketType,
+        address: &Endpoint,
+        tries: Tries,
+        prepare: Prepare,
+    ) -> Result<Link> {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let what = |error| zmq_error(address, error);
         let socket = context.socket(kind).map_err(what)?;
@@ -89,18 +136,23 @@ impl Link {
         monitor.set_linger(0).map_err(what)?;
         socket.set_ipv6(address.needs_ipv6()).map_err(what)?;
         let name = format!("inproc://monitor-{}", COUNT.fetch_add(1, Ordering::Relaxed));
-        let events = [
+        let mut events = vec![
             E::HANDSHAKE_SUCCEEDED,
             E::HANDSHAKE_FAILED_NO_DETAIL,
             E::HANDSHAKE_FAILED_PROTOCOL,
             E::HANDSHAKE_FAILED_AUTH,
             E::DISCONNECTED,
         ];
+        if tries == Tries::Once {
+            socket.set_reconnect_ivl(NEVER_MS).map_err(what)?;
+            events.push(E::CONNECT_RETRIED);
+        }
+        prepare(&socket).map_err(what)?;
         let mask = events.iter().fold(0, |mask, event| mask | i32::from(event.to_raw()));
         socket.monitor(&name, mask).map_err(what)?;
         monitor.connect(&name).map_err(what)?;
         socket.connect(&address.to_string()).map_err(what)?;
-        Ok(Link { socket, monitor })
+        Ok(Link { socket, monitor, address: address.clone() })
     }
 
     /// The next event, if there is one. Does not block.
@@ -117,6 +169,7 @@ impl Link {
                 () if is(E::HANDSHAKE_FAILED_PROTOCOL) => Event::Misfit,
                 () if is(E::HANDSHAKE_FAILED_NO_DETAIL) => Event::Broken,
                 () if is(E::HANDSHAKE_FAILED_AUTH) => Event::Unauthorized,
+                () if is(E::CONNECT_RETRIED) => Event::Refused,
                 () => continue,
             };
             return Some(event);
@@ -166,7 +219,9 @@ impl Link {
     fn connect_plain(context: &zmq::Context, kind: zmq::SocketType, url: &Endpoint) -> bool {
         let Ok(addresses) = candidates(url) else { return false };
         addresses.iter().any(|address| {
-            let Ok(link) = Link::open(context, kind, address) else { return false };
+            let Ok(link) = Link::open(context, kind, address, Tries::Forever, &|_| Ok(())) else {
+                return false;
+            };
             let mut items = [link.monitor.as_poll_item(zmq::POLLIN)];
             let _ = poll(&mut items, PROBE);
             link.event() == Some(Event::Up)

@@ -15,8 +15,8 @@ use serde_json::Value;
 use super::methods::{self, Outcome};
 use super::repeats::{Repeats, Seen};
 use super::state::{Role, Shared};
-use super::wake;
 use crate::device::Reply as DeviceReply;
+use crate::wake;
 use crate::wire::rpc::{self, Body, Envelope, Fault, Request};
 use crate::{Error, Kind};
 

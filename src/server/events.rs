@@ -10,9 +10,9 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use super::state::{Role, Shared};
-use super::wake;
 use crate::events::Stored;
 use crate::util::now;
+use crate::wake;
 use crate::wire::event::{Fields, SYNC};
 use crate::{Error, Kind, Result};
 

@@ -12,11 +12,11 @@ use hwgate_zmq::{Incoming, Peers};
 
 use super::metrics::Drop;
 use super::state::{Role, Shared};
-use super::wake;
 use crate::config::Intake as Limits;
 use crate::journal::Header;
 use crate::throttle::Throttle;
 use crate::util::now;
+use crate::wake;
 use crate::wire::{Level, Record, TextRule, text};
 use crate::{Error, Kind, Result};
 

@@ -1,6 +1,6 @@
 //! The gateway itself: [`start`] binds, recovers and serves until [`Server::stop`].
 //!
-//! Each socket belongs to one thread, woken by a [`wake::Waker`]; data flows one way:
+//! Each socket belongs to one thread, woken by a `wake::Waker`; data flows one way:
 //! channel -> journal -> sink. What threads share is in [`state::Shared`].
 //!
 //! | file | what is in it |
@@ -25,7 +25,6 @@ mod repeats;
 mod sinks;
 mod socket;
 mod state;
-mod wake;
 
 use std::sync::Arc;
 use std::thread::JoinHandle;

@@ -13,8 +13,8 @@ use crate::journal::{Journal, Recovery};
 use super::live::Live;
 use super::metrics::{Drop, IntakeMetrics};
 use super::sinks::Sinks;
-use super::wake::Waker;
 use crate::util::guard;
+use crate::wake::Waker;
 use crate::wire::event::Fields;
 
 /// The threads that own a socket.

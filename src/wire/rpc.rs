@@ -161,11 +161,18 @@ struct Reply<'a> {
 
 /// The frame of a request. The parameters must be an object or null.
 pub fn request(id: u64, method: &str, params: &Value) -> Vec<u8> {
-    let mut request = json!({"jsonrpc": "2.0", "id": id, "method": method});
-    if !params.is_null() {
-        request["params"] = params.clone();
-    }
-    request.to_string().into_bytes()
+    let params = (!params.is_null()).then_some(params);
+    // Values are always JSON.
+    serde_json::to_vec(&Asked { jsonrpc: "2.0", id, method, params }).unwrap_or_default()
+}
+
+#[derive(Serialize)]
+struct Asked<'a> {
+    jsonrpc: &'static str,
+    id: u64,
+    method: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    params: Option<&'a Value>,
 }
 
 /// Reads a reply: its id and the outcome. `None` when the frame is no reply.

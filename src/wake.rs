@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use crate::{Error, Kind, Result};
 
 /// The end that any thread may use.
-pub(super) struct Waker(Mutex<zmq::Socket>);
+pub(crate) struct Waker(Mutex<zmq::Socket>);
 
 impl Waker {
     /// Makes the other end's `zmq_poll` return. Never waits.
@@ -23,7 +23,7 @@ const WAKER: &[u8] = b"hwgate-waker";
 
 /// A waker for a thread that waits in a ROUTER socket's `recv`: what it sends is a message of its own,
 /// see [`is_wake`]. Waiting for two sockets at once would cost each request several system calls.
-pub(super) fn at_router(context: &zmq::Context, router: &zmq::Socket) -> Result<Waker> {
+pub(crate) fn at_router(context: &zmq::Context, router: &zmq::Socket) -> Result<Waker> {
     let endpoint = endpoint();
     let make = || -> zmq::Result<zmq::Socket> {
         let caller = context.socket(zmq::DEALER)?;
@@ -38,12 +38,12 @@ pub(super) fn at_router(context: &zmq::Context, router: &zmq::Socket) -> Result<
 }
 
 /// Whether a message came from a waker, and means nothing else.
-pub(super) fn is_wake(frames: &[Vec<u8>]) -> bool {
+pub(crate) fn is_wake(frames: &[Vec<u8>]) -> bool {
     frames.first().is_some_and(|id| id == WAKER)
 }
 
 /// Both ends: the socket to poll for reading, and the waker.
-pub(super) fn pair(context: &zmq::Context) -> Result<(zmq::Socket, Waker)> {
+pub(crate) fn pair(context: &zmq::Context) -> Result<(zmq::Socket, Waker)> {
     let endpoint = endpoint();
     let make = || -> zmq::Result<(zmq::Socket, zmq::Socket)> {
         let listener = context.socket(zmq::PAIR)?;
@@ -71,7 +71,7 @@ fn failed(error: zmq::Error) -> Error {
 }
 
 /// Takes all that wakers have sent.
-pub(super) fn clear(listener: &zmq::Socket) {
+pub(crate) fn clear(listener: &zmq::Socket) {
     let mut message = zmq::Message::new();
     while listener.recv(&mut message, zmq::DONTWAIT).is_ok() {}
 }
