@@ -1,17 +1,23 @@
 //! The program: one file a subcommand.
 
 mod check;
+mod completions;
 pub mod exit;
 mod init;
 mod logger;
+mod methods;
 mod output;
 mod overview;
+mod ports;
 mod push;
+mod request;
 mod run;
 mod settings;
 mod signals;
+mod sim;
 mod status;
 mod supervisor;
+mod tail;
 mod tell;
 mod version;
 
@@ -54,6 +60,19 @@ impl Target {
     fn connect(&self) -> Result<Requester> {
         Requester::connect(self.url.as_deref(), CONNECT)
     }
+
+    /// Whether nobody said which gateway.
+    fn is_default(&self) -> bool {
+        self.url.is_none() && std::env::var_os("HWGATE_URL").is_none_or(|url| url.is_empty())
+    }
+}
+
+/// A time from the command line: with a unit, or in seconds.
+fn duration(text: &str) -> std::result::Result<Duration, String> {
+    match text.parse() {
+        Ok(seconds) => Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string()),
+        Err(_) => crate::config::parse_duration(text),
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -74,6 +93,16 @@ enum Command {
     Reopen,
     /// Log one line, or each line of standard input
     Push(push::Push),
+    /// Show events as they come: what the hardware says, states, log records
+    Tail(tail::Tail),
+    /// Ask the gateway: any method, such as serial.write or audio.play
+    Request(request::Request),
+    /// List the serial ports of the gateway's machine, without opening any
+    Ports(ports::Ports),
+    /// Make a `sim:` port read a text, as if its device had sent it
+    Sim(sim::Sim),
+    /// Print completions for a shell
+    Completions(completions::Completions),
 }
 
 /// Parses the command line and runs the command.
@@ -98,6 +127,11 @@ pub fn main() -> ExitCode {
         Some(Command::Reload) => tell::reload(target),
         Some(Command::Reopen) => tell::reopen(target),
         Some(Command::Push(push)) => push.run(target),
+        Some(Command::Tail(tail)) => tail.run(target),
+        Some(Command::Request(request)) => request.run(target),
+        Some(Command::Ports(ports)) => ports.run(target),
+        Some(Command::Sim(sim)) => sim.run(target),
+        Some(Command::Completions(completions)) => completions.run(),
     };
     match outcome {
         Ok(()) => ExitCode::from(exit::OK),

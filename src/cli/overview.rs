@@ -46,6 +46,9 @@ pub fn overview(target: &Target) -> Result<(), Failure> {
         url if url == client::DEFAULT_URL => String::new(),
         url => format!(" --url {url}"),
     };
-    say(&format!("next: `hwgate status{pushed}` shows what it does, `hwgate push{pushed} TEXT` logs a line"));
+    say(&format!("next: `hwgate status{pushed}` shows what it does, `hwgate tail{pushed}` what happens,"));
+    say(&format!(
+        "`hwgate push{pushed} TEXT` logs a line, `hwgate request{pushed}` lists what it can be asked"
+    ));
     Ok(())
 }

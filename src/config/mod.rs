@@ -19,6 +19,7 @@ mod value;
 pub use diff::{Diff, diff};
 pub use load::{Loaded, Origin, Overrides};
 pub use serial::SerialConfig;
+pub(crate) use value::parse_duration;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -6,6 +6,7 @@ use super::Config;
 use super::framing_keys::FRAMING_KEYS;
 use super::keys::{KEYS, Key, LOG_KEYS, ROTATE_KEYS, tables};
 use super::load::Origins;
+use super::serial::SerialConfig;
 use super::serial_keys::{SERIAL_KEYS, USB_KEYS};
 
 /// The settings in force as TOML that reads back as the same settings; behind each value that is no
@@ -53,6 +54,16 @@ fn write_keys<T: 'static>(
             None => writeln!(text, "# {} is not set", key.name),
         };
     }
+}
+
+/// A `[[serial]]` table with what a port is called, where it is and its rate.
+pub fn serial_toml(serial: &SerialConfig) -> String {
+    let mut text = "[[serial]]\n".to_owned();
+    let keys = SERIAL_KEYS.iter().filter(|key| ["id", "path", "usb", "baud"].contains(&key.name));
+    for (key, value) in keys.filter_map(|key| Some((key, (key.get)(serial)?))) {
+        let _ = writeln!(text, "{} = {value}", key.name);
+    }
+    text
 }
 
 /// A settings file with every key, its meaning, what is allowed and its default, all commented out;
@@ -154,7 +165,7 @@ pub fn reference() -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::serial::{PortPath, SerialConfig};
+    use super::super::serial::PortPath;
     use super::*;
     use std::path::Path;
 

@@ -182,7 +182,8 @@ fn parse_size(text: &str) -> Read<u64> {
     number.checked_mul(factor).ok_or_else(|| format!("{text:?} is out of range"))
 }
 
-fn parse_duration(text: &str) -> Read<Duration> {
+/// A time with its unit, such as `500ms` or `2m`.
+pub(crate) fn parse_duration(text: &str) -> Read<Duration> {
     let wrong = || format!("{text:?} is no time");
     let (number, unit) = split_unit(text).ok_or_else(wrong)?;
     let (_, factor) = TIMES.iter().find(|(name, _)| *name == unit).ok_or_else(wrong)?;

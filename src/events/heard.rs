@@ -23,19 +23,10 @@ impl Heard {
         self.changes.fetch_add(1, Ordering::Release);
     }
 
-    /// Whether anybody hears this topic, also by a subscription to everything.
-    pub fn topic(&self, topic: &str) -> bool {
-        self.any(topic, 0)
-    }
-
     /// Whether anybody hears this topic by a subscription that is not to everything.
     pub fn by_name(&self, topic: &str) -> bool {
-        self.any(topic, 1)
-    }
-
-    fn any(&self, topic: &str, least: usize) -> bool {
         let prefixes = self.prefixes.read().unwrap_or_else(PoisonError::into_inner);
-        !prefixes.is_empty() && (least..=topic.len()).any(|len| prefixes.contains(&topic.as_bytes()[..len]))
+        !prefixes.is_empty() && (1..=topic.len()).any(|len| prefixes.contains(&topic.as_bytes()[..len]))
     }
 
     /// Whether anybody hears a topic that begins so, by a subscription that is not to everything.
@@ -65,9 +56,9 @@ mod tests {
     #[test]
     fn prefixes_hear_what_begins_with_them() {
         let heard = Heard::default();
-        assert!(!heard.topic("log/a/info/"));
+        assert!(!heard.by_name("log/a/info/"));
         heard.change(b"", true);
-        assert!(heard.topic("log/a/info/") && !heard.by_name("log/a/info/") && !heard.below("log/"));
+        assert!(!heard.by_name("log/a/info/") && !heard.below("log/"));
         let before = heard.changes();
         heard.change(b"log/a/", true);
         assert_ne!(before, heard.changes());

@@ -31,11 +31,16 @@ pub fn decode(text: &str) -> Option<Vec<u8>> {
     LENIENT.decode(text).ok()
 }
 
+/// Bytes as base64.
+pub fn base64(bytes: &[u8]) -> String {
+    STANDARD.encode(bytes)
+}
+
 /// Adds bytes to a JSON object: as `data` if they are UTF-8, else as `data_base64`.
 pub fn write(object: &mut Map<String, Value>, bytes: &[u8]) {
     match std::str::from_utf8(bytes) {
         Ok(text) => object.insert("data".to_owned(), text.into()),
-        Err(_) => object.insert("data_base64".to_owned(), STANDARD.encode(bytes).into()),
+        Err(_) => object.insert("data_base64".to_owned(), base64(bytes).into()),
     };
 }
 
@@ -59,7 +64,7 @@ mod tests {
             let mut object = Map::new();
             write(&mut object, &bytes);
             prop_assert_eq!(find(&object), Some(bytes.clone()));
-            prop_assert_eq!(decode(&STANDARD.encode(&bytes)), Some(bytes));
+            prop_assert_eq!(decode(&base64(&bytes)), Some(bytes));
         }
     }
 

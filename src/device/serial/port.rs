@@ -386,7 +386,7 @@ impl Owner {
         if self.frame_due().is_some_and(|due| due <= at) {
             self.flush_frame();
         }
-        if self.hub.heard.topic(&self.topics.raw) {
+        if self.hub.heard.by_name(&self.topics.raw) {
             self.hub.publish(&self.topics.raw, &Fields::none(), bytes);
         }
         let mut frames = std::mem::take(&mut self.frames);
