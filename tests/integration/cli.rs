@@ -20,7 +20,21 @@ fn a_wrong_command_line_ends_with_64_and_help_does_not() {
     }
     let help = run(hwgate(dir.path(), &["--help"]));
     assert_eq!(help.code, 0);
-    for command in ["run", "check", "init", "status", "stop", "reload", "reopen", "push"] {
+    for command in [
+        "run",
+        "check",
+        "init",
+        "status",
+        "stop",
+        "reload",
+        "reopen",
+        "push",
+        "tail",
+        "request",
+        "ports",
+        "sim",
+        "completions",
+    ] {
         assert!(help.out.contains(&format!("\n  {command} ")), "{}", help.out);
     }
     let version = run(hwgate(dir.path(), &["--version"]));

@@ -3,4 +3,5 @@
 mod cli;
 mod crash;
 mod gateway;
+mod hardware;
 mod program;
