@@ -6,6 +6,8 @@ mod events;
 mod gateway;
 mod log;
 mod serial;
+#[cfg(test)]
+mod tests;
 
 use std::time::Duration;
 
