@@ -187,3 +187,156 @@ impl Calls {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crossbeam_channel::{Receiver, unbounded};
+    use serde_json::json;
+
+    type Outcomes = Receiver<(u64, Result<Value>)>;
+
+    /// Calls with a thousand places, and what was sent.
+    struct Rig {
+        calls: Calls,
+        sent: Vec<Vec<u8>>,
+        sender: crossbeam_channel::Sender<(u64, Result<Value>)>,
+        outcomes: Outcomes,
+        start: Instant,
+    }
+
+    impl Rig {
+        fn new(max_waiting: usize) -> Rig {
+            let url = Endpoint::connect("tcp://127.0.0.1:10003").unwrap();
+            let (sender, outcomes) = unbounded();
+            Rig {
+                calls: Calls::new(url, max_waiting),
+                sent: Vec::new(),
+                sender,
+                outcomes,
+                start: Instant::now(),
+            }
+        }
+
+        fn add(&mut self, id: u64, timeout_s: u64) {
+            let sender = self.sender.clone();
+            let timeout = Duration::from_secs(timeout_s);
+            let call = Call {
+                id,
+                method: "m".into(),
+                frame: vec![id as u8],
+                timeout,
+                deadline: self.start + timeout,
+                internal: false,
+                reply: Box::new(move |outcome| sender.send((id, outcome)).unwrap()),
+            };
+            self.calls.add(call, reason, &mut |frame| self.sent.push(frame.to_vec()));
+        }
+
+        fn connected(&mut self, session: &str, silent_s: u64) {
+            let silent = Duration::from_secs(silent_s);
+            self.calls.connected(session, 100, silent, &mut |frame| self.sent.push(frame.to_vec()));
+        }
+
+        fn expire(&mut self, after_s: u64) {
+            self.calls.expire(self.start + Duration::from_secs(after_s), reason);
+        }
+
+        fn sent(&mut self) -> Vec<u8> {
+            std::mem::take(&mut self.sent).concat()
+        }
+
+        /// Ids and kinds of what has ended.
+        fn ended(&self) -> Vec<(u64, Option<Kind>)> {
+            self.outcomes
+                .try_iter()
+                .map(|(id, outcome)| (id, outcome.err().map(|error| error.kind())))
+                .collect()
+        }
+    }
+
+    fn reason() -> Error {
+        Error::new(Kind::NotConnected, "nobody is there")
+    }
+
+    #[test]
+    fn what_waits_is_sent_in_order_and_what_was_not_sent_says_why() {
+        let mut rig = Rig::new(3);
+        (1..=4).for_each(|id| rig.add(id, id));
+        assert_eq!(rig.ended(), [(4, Some(Kind::QueueFull))]);
+        rig.expire(1);
+        let (id, outcome) = rig.outcomes.try_recv().unwrap();
+        assert_eq!((id, outcome.unwrap_err().to_string()), (1, "m: nobody is there (NOT_CONNECTED)".into()));
+        rig.connected("s", 0);
+        assert_eq!(rig.sent(), [2, 3]);
+        rig.calls.answer(&json!(3), Ok(json!("three")));
+        rig.calls.answer(&json!(3), Ok(json!("again")));
+        rig.calls.answer(&json!(99), Ok(json!("nobody's")));
+        rig.calls.answer(&Value::Null, Err(Error::new(Kind::BadRequest, "unreadable")));
+        assert_eq!(rig.ended(), [(3, None), (2, Some(Kind::BadRequest))]);
+        assert_eq!(rig.calls.next_deadline(), None);
+    }
+
+    #[test]
+    fn only_the_session_that_got_a_request_gets_it_again() {
+        let mut rig = Rig::new(10);
+        rig.connected("s", 0);
+        rig.add(1, 100);
+        rig.calls.disconnected();
+        rig.add(2, 100);
+        rig.connected("s", 44);
+        assert_eq!(rig.sent(), [1, 1, 2]);
+        rig.calls.disconnected();
+        rig.connected("other", 0);
+        assert!(rig.sent().is_empty());
+        let unknown = Some(Kind::Disconnected);
+        assert_eq!(rig.ended(), [(1, unknown), (2, unknown)]);
+        // So long ago that the gateway may have forgotten the key.
+        rig.add(3, 100);
+        rig.calls.disconnected();
+        rig.connected("other", 46);
+        assert_eq!((rig.sent(), rig.ended()), (vec![3], vec![(3, unknown)]));
+    }
+
+    #[test]
+    fn time_runs_out_for_what_is_out() {
+        let mut rig = Rig::new(10);
+        rig.connected("s", 0);
+        rig.add(1, 1);
+        rig.add(2, 2);
+        rig.expire(1);
+        rig.calls.disconnected();
+        rig.expire(2);
+        let errors: Vec<String> =
+            rig.outcomes.try_iter().map(|(_, outcome)| outcome.unwrap_err().to_string()).collect();
+        let url = "tcp://127.0.0.1:10003";
+        assert_eq!(
+            errors,
+            [
+                format!("{url}: no reply to m within 1s; outcome unknown (TIMEOUT)"),
+                format!("{url} went away during m; outcome unknown (DISCONNECTED)"),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_request_that_the_gateway_would_refuse_with_the_connection_is_not_sent() {
+        let mut rig = Rig::new(10);
+        rig.connected("s", 0);
+        let sender = rig.sender.clone();
+        let call = Call {
+            id: 1,
+            method: "m".into(),
+            frame: vec![0; 101],
+            timeout: Duration::ZERO,
+            deadline: rig.start,
+            internal: false,
+            reply: Box::new(move |outcome| sender.send((1, outcome)).unwrap()),
+        };
+        rig.calls.add(call, reason, &mut |_| panic!("it was sent"));
+        assert_eq!(rig.ended(), [(1, Some(Kind::TooLarge))]);
+        rig.add(2, 1);
+        rig.calls.end_all(&reason());
+        assert_eq!(rig.ended(), [(2, Some(Kind::NotConnected))]);
+    }
+}

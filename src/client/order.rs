@@ -271,3 +271,7 @@ fn read_event(event: Value) -> Option<Event> {
     let Some(Value::Object(header)) = event.remove("header") else { return None };
     Event::from_header(topic, header, data::find(&event)?).ok()
 }
+
+#[cfg(test)]
+#[path = "order_tests.rs"]
+mod tests;

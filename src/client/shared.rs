@@ -198,3 +198,23 @@ impl Shared {
 pub(super) fn closed() -> Error {
     Error::new(Kind::Closed, "this client is closed")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_forked_child_is_told_and_after_the_end_nothing_is_taken() {
+        let context = zmq::Context::new();
+        let (_woken, waker) = crate::wake::pair(&context).unwrap();
+        let mut shared = Shared::new(Endpoint::connect("tcp://127.0.0.1:1").unwrap(), waker);
+        shared.check().unwrap();
+        shared.post(Op::Unsubscribe(1)).unwrap();
+        assert_eq!(shared.take().unwrap().len(), 1);
+        shared.ended(&closed());
+        assert_eq!(shared.post(Op::Unsubscribe(1)).unwrap_err().kind(), Kind::Closed);
+        assert_eq!(shared.wait(Duration::MAX).unwrap_err().kind(), Kind::Closed);
+        shared.pid = 0;
+        assert_eq!(shared.check().unwrap_err().kind(), Kind::Forked);
+    }
+}

@@ -31,6 +31,11 @@ impl Home {
         self.dir.path()
     }
 
+    /// Lets the next start choose another port for events.
+    pub fn forget_events_port(&mut self) {
+        self.events = 0;
+    }
+
     /// Writes the settings and starts the program.
     pub fn start(&mut self) -> Gateway {
         let config = self.path().join("hwgate.toml");
@@ -85,7 +90,7 @@ impl Gateway {
             .unwrap();
         let mut endpoints = Vec::new();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        while endpoints.len() < 2 {
+        while endpoints.len() < 3 {
             let line = lines.next().expect("the gateway ended before it served").unwrap();
             if let Some((name, endpoint)) = line.split_once(' ').filter(|(_, e)| e.contains("://")) {
                 endpoints.push((name.to_owned(), endpoint.trim().to_owned()));
@@ -97,6 +102,12 @@ impl Gateway {
 
     pub fn endpoint(&self, name: &str) -> &str {
         &self.endpoints.iter().find(|(known, _)| known == name).unwrap().1
+    }
+
+    /// Sends a signal by name, such as `STOP`.
+    pub fn signal(&self, name: &str) {
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").args(["-s", name, &pid]).status().unwrap().success());
     }
 
     pub fn kill(mut self) {

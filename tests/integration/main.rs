@@ -1,6 +1,8 @@
 //! All integration tests in one binary, one module a subject.
 
 mod cli;
+mod client;
+mod client_rig;
 mod crash;
 mod gateway;
 mod hardware;
