@@ -418,3 +418,67 @@ fn read(desk: &Desk, sound: Sound) -> Result<Ready> {
 pub(super) fn millis(time: Duration) -> u64 {
     time.as_millis() as u64
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::AudioOutput;
+    use crate::device::audio::voice::tests::Made;
+    use crate::events::{Hub, Replay};
+
+    #[test]
+    fn an_output_that_stalls_fails_all_plays_and_is_opened_again_by_the_next() {
+        let hub = Arc::new(Hub::new("s"));
+        let desk = Arc::new(Desk::new(AudioOutput::Null, "sounds".into(), hub.clone(), 1.0));
+        let (asks, asked) = crossbeam_channel::unbounded();
+        let mut player = Player::new(desk.clone(), asks.clone());
+        player.stall = Duration::from_millis(300);
+        // A decoder that hangs holds up everything that is mixed with it.
+        let (release, hung) = crossbeam_channel::bounded::<()>(0);
+        let mut left = 1000;
+        let hanging = Ready::of(Made(move || {
+            left -= 1;
+            if left > 0 { Some(0.5) } else { hung.recv().ok().map(|()| 0.0) }
+        }));
+        let waiting = |ready, reply| Request {
+            reply: Some(reply),
+            file: None,
+            volume: 1.0,
+            deadline: Instant::now() + Duration::from_secs(60),
+            ready: Some(ready),
+        };
+        let (reply, answer) = Reply::channel();
+        player.requests.insert(1, waiting(hanging, reply));
+        asks.send(Ask::Open).unwrap();
+        let thread = thread::spawn(move || player.run(&asked));
+        let wait = Duration::from_secs(60);
+        assert_eq!(answer.recv_timeout(wait).unwrap().unwrap()["play"], 1);
+        let end = Instant::now() + wait;
+        while desk.status()["state"] != "failed" {
+            assert!(Instant::now() < end);
+            thread::sleep(Duration::from_millis(5));
+        }
+        assert_eq!(desk.status()["playing"], json!([]));
+        // The next one.
+        let (reply, answer) = Reply::channel();
+        let wav = b"RIFF\x26\0\0\0WAVEfmt \x10\0\0\0\x01\0\x01\0\x40\x1f\0\0\x80\x3e\0\0\x02\0\x10\0data\x02\0\0\0\x01\0";
+        asks.send(Ask::Play(Sound::Bytes(wav.to_vec()), 1.0, reply)).unwrap();
+        assert_eq!(answer.recv_timeout(wait).unwrap().unwrap()["play"], 2);
+        let states = || -> Vec<String> {
+            let events = hub.replay(&Replay { max_bytes: 1 << 20, ..Replay::default() });
+            let events = events["events"].as_array().unwrap().clone();
+            events
+                .iter()
+                .map(|event| format!("{} {}", event["header"]["play"], event["data"].as_str().unwrap()))
+                .collect()
+        };
+        while states().len() < 4 {
+            assert!(Instant::now() < end, "{:?}", states());
+            thread::sleep(Duration::from_millis(5));
+        }
+        assert_eq!(states(), ["1 started", "1 failed", "2 started", "2 finished"]);
+        drop(release);
+        asks.send(Ask::Finish).unwrap();
+        thread.join().unwrap();
+    }
+}

@@ -106,6 +106,11 @@ impl Ready {
             Content::File(_, length) => *length,
         };
         let data = data_chunk(&head);
+        if let Some((_, claimed)) = data.filter(|&(at, claimed)| claimed > 0 && at >= length) {
+            return Err(unsupported(&format!(
+                "truncated: its header tells of {claimed} bytes of sound and none are there"
+            )));
+        }
         let read = catch_unwind(AssertUnwindSafe(|| {
             let decoder = decoder(content)?;
             let (channels, rate) = (decoder.channels(), decoder.sample_rate());
@@ -127,12 +132,7 @@ impl Ready {
         }
         match data {
             Some((_, 0)) if ready.block.is_empty() => ready.duration = Some(Duration::ZERO),
-            Some((_, claimed)) if ready.block.is_empty() => {
-                return Err(unsupported(&format!(
-                    "truncated: its header tells of {claimed} bytes of sound and none are there"
-                )));
-            }
-            None if ready.block.is_empty() => return Err(unsupported("there is no sound in it")),
+            _ if ready.block.is_empty() => return Err(unsupported("there is no sound in it")),
             // The header of a recording that was cut short, or of a stream, tells more than there is.
             Some((at, claimed)) if at + claimed > length => {
                 let there = (length - at.min(length)) as f64 / claimed as f64;
@@ -330,8 +330,102 @@ fn unsupported(why: &str) -> Error {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
+    use std::num::NonZero;
+
+    /// A decoder made of a function, mono at 8 kHz.
+    pub(crate) struct Made<F>(pub(crate) F);
+
+    impl<F: FnMut() -> Option<Sample>> Iterator for Made<F> {
+        type Item = Sample;
+
+        fn next(&mut self) -> Option<Sample> {
+            (self.0)()
+        }
+    }
+
+    impl<F: FnMut() -> Option<Sample>> Source for Made<F> {
+        fn current_span_len(&self) -> Option<usize> {
+            None
+        }
+
+        fn channels(&self) -> ChannelCount {
+            NonZero::new(1).unwrap()
+        }
+
+        fn sample_rate(&self) -> SampleRate {
+            NonZero::new(8_000).unwrap()
+        }
+
+        fn total_duration(&self) -> Option<Duration> {
+            None
+        }
+    }
+
+    impl Ready {
+        /// Nothing of it is decoded yet.
+        pub(crate) fn of(decoder: impl Source + Send + 'static) -> Ready {
+            let (channels, rate) = (decoder.channels(), decoder.sample_rate());
+            Ready { decoder: Box::new(decoder), channels, rate, block: Vec::new(), end: None, duration: None }
+        }
+    }
+
+    /// All samples and the ends that were told.
+    fn play(decoder: impl Source + Send + 'static, volume: f64) -> (Vec<Sample>, Vec<End>) {
+        let (sender, ends) = crossbeam_channel::unbounded();
+        let tell = Box::new(move |end| sender.send(end).unwrap());
+        let master = Arc::new(Level::new(0.5));
+        let rate = NonZero::new(44_100).unwrap();
+        let (mut voice, knobs) = Ready::of(decoder).begin(rate, volume, master, tell).unwrap();
+        let samples: Vec<Sample> = voice.by_ref().collect();
+        assert_eq!(voice.next(), None);
+        assert_eq!(knobs.position(), Duration::from_micros(samples.len() as u64 * 125));
+        drop(voice);
+        (samples, ends.iter().collect())
+    }
+
+    #[test]
+    fn a_voice_is_turned_down_and_its_end_is_told_once() {
+        let mut left = 1000;
+        let count = move || {
+            left -= 1;
+            (left >= 0).then_some(if left == 500 { Sample::NAN } else { 0.5 })
+        };
+        let (samples, ends) = play(Made(count), 0.5);
+        assert_eq!((samples.len(), ends), (1000, vec![End::Finished]));
+        assert_eq!((samples[0], samples[499]), (0.125, 0.0));
+    }
+
+    #[test]
+    fn a_decoder_that_panics_ends_its_own_sound_only() {
+        let mut left = 700;
+        let count = move || {
+            left -= 1;
+            assert!(left >= 0, "this panic is part of the test");
+            Some(0.5)
+        };
+        let (samples, ends) = play(Made(count), 1.0);
+        assert_eq!((samples.len(), ends), (700, vec![End::Failed("its data is damaged".to_owned())]));
+    }
+
+    #[test]
+    fn a_voice_that_is_dropped_has_failed_and_one_that_was_stopped_tells_nothing() {
+        for stop in [false, true] {
+            let (sender, ends) = crossbeam_channel::unbounded();
+            let tell = Box::new(move |end| sender.send(end).unwrap());
+            let (rate, master) = (NonZero::new(44_100).unwrap(), Arc::new(Level::new(1.0)));
+            let ready = Ready::of(Made(|| Some(0.1)));
+            let (mut voice, knobs) = ready.begin(rate, 1.0, master, tell).unwrap();
+            assert_eq!(voice.next(), Some(0.1));
+            if stop {
+                knobs.stop();
+                assert_eq!(voice.next(), None);
+            }
+            drop(voice);
+            assert_eq!(ends.iter().count(), usize::from(!stop));
+        }
+    }
 
     #[test]
     fn usual_rates_can_be_converted_and_those_that_would_overflow_cannot() {

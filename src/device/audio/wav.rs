@@ -89,7 +89,7 @@ mod tests {
             reader.into_samples::<i16>().map(|sample| sample.unwrap()).collect::<Vec<_>>()
         };
         let mut file = WavFile::open(&path, false, 2, 44_100).unwrap();
-        assert_eq!(read(), []);
+        assert!(read().is_empty());
         file.write(&[1, -1]).unwrap();
         assert_eq!(read(), [1, -1]);
         drop(file);
@@ -103,7 +103,7 @@ mod tests {
         drop(file);
         std::fs::write(&path, b"RIFF").unwrap();
         WavFile::open(&path, true, 2, 44_100).unwrap();
-        assert_eq!(read(), []);
+        assert!(read().is_empty());
         let error = WavFile::open(&dir.path().join("none/x.wav"), false, 2, 44_100).err().unwrap();
         assert_eq!(error.kind(), Kind::NotFound, "{error}");
     }
