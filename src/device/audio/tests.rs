@@ -464,3 +464,30 @@ fn the_file_of_the_output_is_made_at_the_start() {
     }
     assert!(rig.heard().is_empty());
 }
+
+#[test]
+fn every_format_is_decoded() {
+    // Each is a tone of 440 Hz, 0.3 s, mono at 8 kHz.
+    let formats: [(&str, &[u8]); 3] = [
+        ("flac", include_bytes!("../../../tests/sounds/tone.flac")),
+        ("mp3", include_bytes!("../../../tests/sounds/tone.mp3")),
+        ("ogg", include_bytes!("../../../tests/sounds/tone.ogg")),
+    ];
+    for (format, content) in formats {
+        let rig = Rig::wav();
+        let name = format!("tone.{format}");
+        rig.put(&name, content);
+        let answer = rig.play_file(&name).unwrap();
+        assert_eq!(rig.ended(1)["state"], "finished", "{format}");
+        let left: Vec<i16> = rig.heard().into_iter().step_by(2).collect();
+        let loud: Vec<usize> = (0..left.len()).filter(|&at| left[at].unsigned_abs() > 4_000).collect();
+        let (first, last) = (loud[0], loud[loud.len() - 1]);
+        let seconds = (last - first) as f64 / 44_100.0;
+        assert!((0.28..0.33).contains(&seconds), "{format}: {seconds} s");
+        let rising = left[first..last].windows(2).filter(|pair| pair[0] < 0 && pair[1] >= 0).count();
+        let pitch = rising as f64 / seconds;
+        assert!((420.0..450.0).contains(&pitch), "{format}: {pitch} Hz");
+        let told = answer["duration_ms"].as_u64().unwrap_or_else(|| panic!("{format}: {answer}"));
+        assert!((290..500).contains(&told), "{format}: {told} ms");
+    }
+}
