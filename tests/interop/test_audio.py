@@ -5,6 +5,7 @@ import math
 import os
 import pathlib
 import shutil
+import signal
 import socket
 import subprocess
 import time
@@ -404,3 +405,38 @@ def test_a_sound_system_that_goes_away_fails_the_plays_and_the_next_play_opens_i
     assert wait_end(sub, id)["state"] == "finished"
     assert "panicked" not in g.stderr()
     g.stop()
+
+
+def test_a_sound_system_that_hangs_holds_up_nobody(gateway, tmp_path, pulse):
+    g = audio(gateway, tmp_path, "device", env=pulse.env)
+    needs_sound(g)
+    write_wav(tmp_path / "sounds/long.wav", samples(120))
+    write_wav(tmp_path / "sounds/short.wav", samples(0.3))
+    sub = g.subscribe("audio/state/")
+    id = play(g, "long.wav")["play"]
+    wait_for("sound", lambda: g.request("audio.status")["playing"][0]["position_ms"] > 200)
+    pulse.server.send_signal(signal.SIGSTOP)
+    # Nothing tells that it hangs, but that it takes no sound any more.
+    end = wait_end(sub, id)
+    assert end["state"] == "failed" and "took no sound" in end["reason"], end
+    for _ in range(2):
+        start = time.monotonic()
+        with pytest.raises(RpcError) as error:
+            play(g, "short.wav")
+        assert error.value.kind == "NO_DEVICE" and "next play" in error.value.message, error.value
+        # Two seconds are promised; twenty are the watchdog.
+        assert time.monotonic() - start < 20
+        assert g.request("ping") and g.request("audio.status")["playing"] == []
+    pulse.server.send_signal(signal.SIGCONT)
+
+    def plays_again():
+        try:
+            return play(g, "short.wav")["play"]
+        except RpcError as error:
+            assert error.kind == "NO_DEVICE", error
+            return None
+
+    assert wait_end(sub, wait_for("a play that starts", plays_again))["state"] == "finished"
+    pulse.server.send_signal(signal.SIGSTOP)
+    assert g.stop() < 50
+    pulse.server.send_signal(signal.SIGCONT)

@@ -72,7 +72,9 @@ impl Audio {
         let desk = Arc::new(Desk::new(config.output.clone(), dir.to_owned(), hub, volume));
         let audio = Audio { desk, thread: Mutex::new(Thread::Unborn) };
         if matches!(config.output, AudioOutput::Wav(_)) {
-            let _ = audio.asks().map(|asks| asks.send(Ask::Open));
+            if let Ok(asks) = audio.asks() {
+                let _ = asks.send(Ask::Open);
+            }
         }
         audio
     }
