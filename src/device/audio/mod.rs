@@ -71,10 +71,10 @@ impl Audio {
         let volume = (f64::from(config.volume) * 100.0).round() / 100.0;
         let desk = Arc::new(Desk::new(config.output.clone(), dir.to_owned(), hub, volume));
         let audio = Audio { desk, thread: Mutex::new(Thread::Unborn) };
-        if matches!(config.output, AudioOutput::Wav(_)) {
-            if let Ok(asks) = audio.asks() {
-                let _ = asks.send(Ask::Open);
-            }
+        if matches!(config.output, AudioOutput::Wav(_))
+            && let Ok(asks) = audio.asks()
+        {
+            let _ = asks.send(Ask::Open);
         }
         audio
     }

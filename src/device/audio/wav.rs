@@ -53,7 +53,11 @@ impl WavFile {
 
 fn failed(path: &Path, error: hound::Error) -> Error {
     match error {
-        hound::Error::IoError(error) => Error::io(format_args!("writing {}", path.display()), &error),
+        hound::Error::IoError(error) => match Error::io(format_args!("writing {}", path.display()), &error) {
+            // NOT_FOUND is what is said of the sound.
+            missing if missing.kind() == Kind::NotFound => Error::new(Kind::Io, missing.message()),
+            error => error,
+        },
         other => Error::new(Kind::Io, format!("writing {}: {other}", path.display())),
     }
 }
@@ -105,7 +109,7 @@ mod tests {
         WavFile::open(&path, true, 2, 44_100).unwrap();
         assert!(read().is_empty());
         let error = WavFile::open(&dir.path().join("none/x.wav"), false, 2, 44_100).err().unwrap();
-        assert_eq!(error.kind(), Kind::NotFound, "{error}");
+        assert_eq!(error.kind(), Kind::Io, "{error}");
     }
 
     #[test]
