@@ -18,7 +18,9 @@ pub fn start(gateway: &Gateway) -> Result<LoggerHandle, Failure> {
         Level::Warn => LevelFilter::Warn,
         Level::Error | Level::Critical => LevelFilter::Error,
     };
-    let logger = Logger::with(LogSpecification::builder().default(level).build()).format(line).use_utc();
+    // What the decoders find odd in a sound is in the error or of no interest.
+    let wanted = LogSpecification::builder().default(level).module("symphonia", LevelFilter::Off).build();
+    let logger = Logger::with(wanted).format(line).use_utc();
     let (logger, place) = match &gateway.diagnostics {
         None => (logger.log_to_stderr(), "standard error".to_owned()),
         Some(path) => {

@@ -27,7 +27,7 @@ struct Play {
     file: Option<String>,
     /// The content of a file instead.
     data_base64: Option<String>,
-    volume: Option<f32>,
+    volume: Option<f64>,
 }
 
 fn play(_: &Shared, method: &str, params: Params) -> Called {
@@ -44,7 +44,7 @@ fn play(_: &Shared, method: &str, params: Params) -> Called {
     device(move |shared, reply| shared.devices.audio.play(sound, play.volume, reply))
 }
 
-fn check_volume(method: &str, volume: Option<f32>) -> Result<(), Fault> {
+fn check_volume(method: &str, volume: Option<f64>) -> Result<(), Fault> {
     match volume {
         Some(volume) if !(0.0..=2.0).contains(&volume) => Err(Fault::invalid_params(format!(
             "{method}: volume must be 0.0 to 2.0; 1.0 leaves a sound as it is"
@@ -59,9 +59,9 @@ struct Stop {
     play: Option<u64>,
 }
 
-fn stop(shared: &Shared, method: &str, params: Params) -> Called {
+fn stop(_: &Shared, method: &str, params: Params) -> Called {
     let Stop { play } = params.read(method)?;
-    Ok(Outcome::Now(shared.devices.audio.stop(play)?))
+    device(move |shared, reply| shared.devices.audio.stop(play, reply))
 }
 
 #[derive(Deserialize)]
@@ -69,7 +69,7 @@ struct Volume {
     /// One play; everything without it.
     play: Option<u64>,
     /// Without it the volume is told and stays.
-    volume: Option<f32>,
+    volume: Option<f64>,
 }
 
 fn volume(shared: &Shared, method: &str, params: Params) -> Called {
