@@ -40,10 +40,19 @@ pub fn is_known(method: &str) -> bool {
     find(method).is_some()
 }
 
+/// The parameters of a method but `key`, which every method has; those that several share stand in one place.
+fn params(method: &'static Value) -> impl Iterator<Item = &'static Value> {
+    let whole = |param: &'static Value| match param["$ref"].as_str() {
+        Some(place) => description().pointer(place.trim_start_matches('#')).unwrap_or(param),
+        None => param,
+    };
+    method["params"].as_array().into_iter().flatten().map(whole).filter(|param| param["name"] != "key")
+}
+
 /// The type of a method's parameter.
 pub fn type_of(method: &str, name: &str) -> Type {
-    let params = find(method).and_then(|method| method["params"].as_array());
-    let Some(param) = params.into_iter().flatten().find(|param| param["name"] == name) else {
+    let Some(param) = find(method).and_then(|method| params(method).find(|param| param["name"] == name))
+    else {
         return Type::Unknown;
     };
     match param["schema"]["type"].as_str() {
@@ -59,9 +68,7 @@ pub fn type_of(method: &str, name: &str) -> Type {
 pub fn list() -> impl Iterator<Item = String> {
     methods().map(|method| {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let params =
-            method["params"].as_array().into_iter().flatten().filter(|param| param["name"].is_string());
-        let params: Vec<String> = params
+        let params: Vec<String> = params(method)
             .map(|param| match param["required"] == true {
                 true => text(&param["name"]),
                 false => format!("[{}]", text(&param["name"])),
