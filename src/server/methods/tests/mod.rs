@@ -135,6 +135,7 @@ impl Described<'_> {
                 "string" => json!("x"),
                 "boolean" => json!(true),
                 "object" => json!({}),
+                "integer" | "number" => schema.get("minimum").cloned().unwrap_or(json!(1)),
                 other => panic!("{}: {name}: no sample of {other}; give an example", self.name),
             },
         )
@@ -257,7 +258,8 @@ fn values_are_taken_and_refused_as_described() {
             for (other, kind) in
                 others.into_iter().zip(["string", "integer", "number", "boolean", "array", "object"])
             {
-                if !allowed.contains(&kind) && !(kind == "integer" && allowed.contains(&"number")) {
+                let fits = allowed.contains(&kind) || (kind == "integer" && allowed.contains(&"number"));
+                if !fits {
                     refused(other);
                 }
             }
