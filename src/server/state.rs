@@ -209,9 +209,11 @@ impl Shared {
         guard(&self.stop).deadline
     }
 
+    /// Lets the threads of commands and of events end.
     pub fn finish_commands(&self) {
         guard(&self.stop).commands_may_end = true;
         self.wake(Role::Commands);
+        self.wake(Role::Events);
     }
 
     pub fn commands_may_end(&self) -> bool {
