@@ -1,7 +1,7 @@
 //! The gateway itself: [`start`] binds, recovers and serves until [`Server::stop`].
 //!
 //! Each socket belongs to one thread, woken by a `wake::Waker`; data flows one way:
-//! channel -> journal -> sink. What threads share is in [`state::Shared`].
+//! channel -> journal -> sink. What threads share is in `state::Shared`.
 //!
 //! | file | what is in it |
 //! |---|---|

@@ -44,7 +44,7 @@ pub fn write(object: &mut Map<String, Value>, bytes: &[u8]) {
     };
 }
 
-/// The bytes that [`write`] put into an object; `None` where there are none.
+/// The bytes that [`write()`] put into an object; `None` where there are none.
 pub fn find(object: &Map<String, Value>) -> Option<Vec<u8>> {
     match (object.get("data"), object.get("data_base64")) {
         (Some(Value::String(text)), _) => Some(text.clone().into_bytes()),
