@@ -1,12 +1,20 @@
 //! Builds libzmq by `zeromq-src`, with `libzmq_config.h` forced in, and the few lines of C that lead
-//! from there to the Rust cryptography. Needs a C++ compiler, no library and no network.
+//! from there to the Rust cryptography and count what subscribers lose. Needs a C++ compiler, no library and no network.
 
 use std::env;
 use std::path::Path;
 use std::process::Command;
 
 fn main() {
-    for file in ["build.rs", "libzmq_config.h", "include/sodium.h", "src/sodium.c"] {
+    for file in [
+        "build.rs",
+        "libzmq_config.h",
+        "include/hwgate_lost.h",
+        "include/hwgate_lost.hpp",
+        "include/sodium.h",
+        "src/lost.c",
+        "src/sodium.c",
+    ] {
         println!("cargo:rerun-if-changed={file}");
     }
     let target = var("TARGET");
@@ -19,7 +27,7 @@ fn main() {
     }
     set("DEBUG", "false");
 
-    cc::Build::new().file("src/sodium.c").include("include").compile("hwgate_sodium");
+    cc::Build::new().files(["src/lost.c", "src/sodium.c"]).include("include").compile("hwgate_sodium");
 
     // Paths are relative to this package, where cargo runs build scripts: cc splits the variable at
     // spaces, which an absolute path could have.

@@ -92,4 +92,8 @@
 #endif
 #undef ZMQ_HAVE_WS
 
+#if defined(__cplusplus) && __has_include("xpub.hpp")
+#include "hwgate_lost.hpp"
+#endif
+
 #endif

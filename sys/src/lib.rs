@@ -107,3 +107,17 @@ pub unsafe extern "C" fn zmq_curve_public(
     // SAFETY: the caller's promise.
     unsafe { ffi::zmq_curve_public(z85_public_key_, z85_secret_key_) }
 }
+
+/// What the sends of one thread have lost by XPUB and PUB sockets: see `include/hwgate_lost.h`.
+#[repr(C)]
+#[allow(non_camel_case_types)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct hwgate_zmq_lost {
+    pub messages: u64,
+    pub deliveries: u64,
+}
+
+unsafe extern "C" {
+    /// The sums of the calling thread since it began.
+    pub safe fn hwgate_zmq_get_lost() -> hwgate_zmq_lost;
+}

@@ -1,5 +1,5 @@
-//! Receiving at the speed of libzmq: one message kept and filled anew, its peer's address without an
-//! allocation. The `zmq` crate's `Message::gets` makes a C string for each call, which at a million
+//! Receiving and passing on at the speed of libzmq: one message kept and filled anew, its peer's address without
+//! an allocation. The `zmq` crate's `Message::gets` makes a C string for each call, which at a million
 //! messages a second is a tenth of the work.
 
 use std::ffi::{CStr, c_int};
@@ -52,6 +52,27 @@ impl Incoming {
         if rc < 0 { Err(last_error()) } else { Ok(()) }
     }
 
+    /// Sends the frame on, without copying its bytes; it is empty afterwards. Waits as [`Socket::send`] does.
+    ///
+    /// # Errors
+    /// [`zmq::Error::EAGAIN`] when the socket takes none now, [`zmq::Error::ETERM`] when the context has ended. The
+    /// frame is then as it was.
+    pub fn send(&mut self, socket: &mut Socket, flags: i32) -> zmq::Result<()> {
+        // SAFETY: the message is initialised, and libzmq leaves it so; the socket is alive and borrowed for us alone.
+        let rc =
+            unsafe { zmq_sys::zmq_msg_send(&raw mut *self.message, socket.as_mut_ptr(), flags as c_int) };
+        if rc < 0 { Err(last_error()) } else { Ok(()) }
+    }
+
+    /// Makes this another reference to the bytes of `other`; what it held is let go.
+    pub fn share(&mut self, other: &Incoming) {
+        // SAFETY: both messages are initialised; libzmq counts the reference in the source, which is borrowed from
+        // its owner and not read by anyone else meanwhile.
+        unsafe {
+            zmq_sys::zmq_msg_copy(&raw mut *self.message, (&raw const *other.message).cast_mut());
+        }
+    }
+
     /// The bytes of the frame.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
@@ -74,11 +95,7 @@ impl Incoming {
     /// Another reference to the same message.
     fn copy(&self) -> Incoming {
         let mut copy = Incoming::new();
-        // SAFETY: both messages are initialised; libzmq counts the reference in the source, which is ours
-        // and not read by anyone else meanwhile.
-        unsafe {
-            zmq_sys::zmq_msg_copy(&raw mut *copy.message, (&raw const *self.message).cast_mut());
-        }
+        copy.share(self);
         copy
     }
 

@@ -1,5 +1,5 @@
 //! Safe functions for what the [`zmq`] crate lacks, so that the rest of hwgate needs no `unsafe`:
-//! three socket options, receiving without allocations, what the libzmq in this program can do, and a
+//! three socket options, receiving without allocations, what slow subscribers lose, what the libzmq in this program can do, and a
 //! check of endpoints that come from users.
 //!
 //! ```
@@ -16,6 +16,7 @@
 //! ```
 
 mod incoming;
+mod lost;
 
 use std::error::Error;
 use std::ffi::c_int;
@@ -23,6 +24,7 @@ use std::fmt;
 use zmq::Socket;
 
 pub use incoming::{Incoming, Peers};
+pub use lost::{Lost, lost};
 
 /// `ZMQ_ZAP_ENFORCE_DOMAIN`: a draft in libzmq 4.3.5's header, but set and obeyed by the stable build.
 const ZAP_ENFORCE_DOMAIN: c_int = 93;
