@@ -18,33 +18,39 @@ pub(super) fn check(
         problems.push((origins.get(key).or(whole).cloned().unwrap_or(Origin::Default), text));
     };
 
-    let endpoints = [
+    let own = [
         ("commands", &config.endpoints.commands),
         ("logs", &config.endpoints.logs),
         ("events", &config.endpoints.events),
     ];
-    let mut seen: Vec<(&str, Endpoint)> = Vec::new();
-    for (name, text) in endpoints {
+    let own = own.into_iter().filter_map(|(name, text)| {
+        Some((format!("endpoints.{name}"), format!("[endpoints] {name}"), text.as_ref()?))
+    });
+    let forward = config.forward.iter().enumerate().flat_map(|(index, forward)| {
+        forward.endpoints().map(move |(name, text)| {
+            (format!("forward.{index}.{name}"), format!("[[forward]] {:?} {name}", forward.id), text)
+        })
+    });
+    let mut seen: Vec<(String, Endpoint)> = Vec::new();
+    for (key, name, text) in own.chain(forward) {
         // Each was checked by itself when it was read; a relative ipc path has grown since.
-        let Some(text) = text else { continue };
-        let key = format!("endpoints.{name}");
         let endpoint = match Endpoint::bind(text) {
             Ok(endpoint) => endpoint,
             Err(error) => {
-                problem(&key, format!("[endpoints] {name}: {}", error.message()));
+                problem(&key, format!("{name}: {}", error.message()));
                 continue;
             }
         };
         if !endpoint.is_local() && config.security.allow_insecure {
             warnings.push(format!(
-                "[endpoints] {name} = {text:?}: anyone who reaches this machine can use the gateway, \
+                "{name} = {text:?}: anyone who reaches this machine can use the gateway, \
                  since [security] allow_insecure = true"
             ));
         } else if !endpoint.is_local() {
             problem(
                 &key,
                 format!(
-                    "[endpoints] {name} = {text:?} listens beyond this machine without keys; listen on 127.0.0.1, \
+                    "{name} = {text:?} listens beyond this machine without keys; listen on 127.0.0.1, \
                      or, where everyone on the network may use the gateway, set [security] allow_insecure = true"
                 ),
             );
@@ -52,10 +58,7 @@ pub(super) fn check(
         let any_port = matches!(endpoint, Endpoint::Tcp { port: 0, .. });
         match seen.iter().find(|(_, other)| other.to_bind() == endpoint.to_bind()) {
             Some((other, _)) if !any_port => {
-                problem(
-                    &key,
-                    format!("[endpoints] {name} = {text:?} is the same as {other}; each needs its own"),
-                );
+                problem(&key, format!("{name} = {text:?} is the same as {other}; each needs its own"));
             }
             _ => seen.push((name, endpoint)),
         }
@@ -92,6 +95,15 @@ pub(super) fn check(
             let text =
                 format!("[[serial]] {key}: {} is {:?} already; a port is opened once", port.port, other.id);
             problem(&format!("serial.{index}.{key}"), text);
+        }
+    }
+
+    for (index, forward) in config.forward.iter().enumerate() {
+        let others = &config.forward[..index];
+        if others.iter().any(|other| other.id.eq_ignore_ascii_case(&forward.id)) {
+            let text =
+                format!("[[forward]] id = {:?} is used twice, in whatever case; name each", forward.id);
+            problem(&format!("forward.{index}.id"), text);
         }
     }
 

@@ -1,8 +1,9 @@
 //! What differs between two sets of settings, and what a reload can do about it.
 
+use super::forward_keys::FORWARD_KEYS;
 use super::keys::{KEYS, LOG_KEYS, ROTATE_KEYS};
 use super::serial_keys::SERIAL_KEYS;
-use super::{Config, LogConfig, SerialConfig};
+use super::{Config, ForwardConfig, LogConfig, SerialConfig};
 
 /// The names of what changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -21,7 +22,7 @@ impl Diff {
 }
 
 /// Compares the settings in force with new ones. `[[log]]`, `[[serial]]` and the limits of `[intake]` reload;
-/// a `[[log]]` is known by its path, a `[[serial]]` by its id.
+/// a `[[log]]` is known by its path, a `[[serial]]` and a `[[forward]]` by its id.
 pub fn diff(old: &Config, new: &Config) -> Diff {
     let mut diff = Diff::default();
     for key in KEYS.iter().filter(|key| (key.get)(old) != (key.get)(new)) {
@@ -49,6 +50,20 @@ pub fn diff(old: &Config, new: &Config) -> Diff {
             }
             (None, _) => diff.reload.push(format!("serial {id:?} added")),
             (_, None) => diff.reload.push(format!("serial {id:?} removed")),
+        }
+    }
+    let find = |forwards: &'_ [ForwardConfig], id: &str| forwards.iter().find(|one| one.id == id).cloned();
+    let added = new.forward.iter().filter(|one| find(&old.forward, &one.id).is_none());
+    for ForwardConfig { id, .. } in old.forward.iter().chain(added) {
+        match (find(&old.forward, id), find(&new.forward, id)) {
+            (Some(old), Some(new)) if old == new => {}
+            (Some(old), Some(new)) => {
+                let keys = FORWARD_KEYS.iter().filter(|key| (key.get)(&old) != (key.get)(&new));
+                let names: Vec<&str> = keys.map(|key| key.name).collect();
+                diff.needs_restart.push(format!("forward {id:?}: {}", names.join(", ")));
+            }
+            (None, _) => diff.needs_restart.push(format!("forward {id:?} added")),
+            (_, None) => diff.needs_restart.push(format!("forward {id:?} removed")),
         }
     }
     diff
@@ -110,5 +125,24 @@ mod tests {
             ["serial \"a\" removed", "serial \"b\": path, usb, baud, framing", "serial \"c\" added"]
         );
         assert!(diff.needs_restart.is_empty());
+    }
+
+    #[test]
+    fn forwarders_wait_for_a_restart() {
+        let read = |text: &str| Config::from_toml(text, Path::new("/base")).unwrap();
+        let forward = |id: &str, port: u16, more: &str| {
+            let out = port + 1;
+            format!(
+                "[[forward]]\nid = '{id}'\ninput = 'tcp://127.0.0.1:{port}'\noutput = 'tcp://127.0.0.1:{out}'\n{more}\n"
+            )
+        };
+        let old = read(&(forward("a", 1, "") + &forward("b", 3, "")));
+        let new = read(&(forward("b", 3, "journal = true\nsend_hwm = 5") + &forward("c", 5, "")));
+        let diff = diff(&old, &new);
+        assert_eq!(
+            diff.needs_restart,
+            ["forward \"a\" removed", "forward \"b\": journal, send_hwm", "forward \"c\" added"]
+        );
+        assert!(diff.reload.is_empty());
     }
 }

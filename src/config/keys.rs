@@ -6,6 +6,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::forward_keys::FORWARD_KEYS;
 use super::framing_keys::FRAMING_KEYS;
 use super::serial_keys::{SERIAL_KEYS, USB_KEYS};
 use super::value::{Raw, Read, show_duration, show_size, show_text};
@@ -15,7 +16,7 @@ use crate::wire::{Endpoint, Level, endpoint::check_host};
 /// One setting of `T`.
 pub struct Key<T: 'static> {
     /// The table it stands in: `journal`, or `log` and `rotate` for those of `[[log]]`; `serial`, `usb` and `framing`
-    /// for those of `[[serial]]`.
+    /// for those of `[[serial]]`; `forward`.
     pub table: &'static str,
     /// Its name in the table.
     pub name: &'static str,
@@ -41,10 +42,10 @@ impl<T> Key<T> {
         format!("{}.{}", self.table, self.name)
     }
 
-    /// The environment variable, `HWGATE_JOURNAL_MAX_BYTES`; none for the keys of `[[log]]` and `[[serial]]`,
-    /// since there may be several of those.
+    /// The environment variable, `HWGATE_JOURNAL_MAX_BYTES`; none for the keys of `[[log]]`, `[[serial]]` and
+    /// `[[forward]]`, since there may be several of those.
     pub fn env(&self) -> Option<String> {
-        let several = matches!(self.table, "log" | "rotate" | "serial" | "usb" | "framing");
+        let several = matches!(self.table, "log" | "rotate" | "serial" | "usb" | "framing" | "forward");
         (!several).then(|| format!("HWGATE_{}_{}", self.table, self.name).to_uppercase())
     }
 }
@@ -56,14 +57,14 @@ pub(super) fn tables() -> impl Iterator<Item = &'static str> {
 }
 
 /// Every key there is, as table and name; those of `[[log]]` have the tables `log` and `rotate`, those of
-/// `[[serial]]` the tables `serial`, `usb` and `framing`.
+/// `[[serial]]` the tables `serial`, `usb` and `framing`, those of `[[forward]]` the table `forward`.
 pub fn all_keys() -> Vec<(&'static str, &'static str)> {
     fn names<T>(keys: &'static [Key<T>]) -> impl Iterator<Item = (&'static str, &'static str)> {
         keys.iter().map(|key| (key.table, key.name))
     }
     let log = names(LOG_KEYS).chain([("log", "rotate")]).chain(names(ROTATE_KEYS));
     let serial = names(SERIAL_KEYS).chain(names(USB_KEYS)).chain(names(FRAMING_KEYS));
-    names(KEYS).chain(log).chain(serial).collect()
+    names(KEYS).chain(log).chain(serial).chain(names(FORWARD_KEYS)).collect()
 }
 
 /// A key as messages name it: `[journal] max_bytes`, `[[log]] rotate.size`, `[[serial]] framing.max`.
@@ -71,7 +72,7 @@ pub(super) fn title(table: &str, name: &str) -> String {
     match table {
         "log" => format!("[[log]] {name}"),
         "rotate" => format!("[[log]] rotate.{name}"),
-        "serial" => format!("[[serial]] {name}"),
+        "serial" | "forward" => format!("[[{table}]] {name}"),
         "usb" | "framing" => format!("[[serial]] {table}.{name}"),
         _ => format!("[{table}] {name}"),
     }
@@ -573,7 +574,7 @@ fn level(raw: &Raw) -> Read<Level> {
     Level::parse(text).ok_or_else(|| format!("{text:?} is no level"))
 }
 
-fn endpoint(raw: &Raw) -> Read<Option<String>> {
+pub(super) fn endpoint(raw: &Raw) -> Read<Option<String>> {
     match raw.text()? {
         "off" => Ok(None),
         text => Endpoint::bind(text)
@@ -594,7 +595,7 @@ fn audio_output(raw: &Raw) -> Read<AudioOutput> {
     }
 }
 
-fn show_endpoint(endpoint: &Option<String>) -> Option<String> {
+pub(super) fn show_endpoint(endpoint: &Option<String>) -> Option<String> {
     Some(show_text(endpoint.as_deref().unwrap_or("off")))
 }
 

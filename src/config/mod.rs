@@ -5,6 +5,8 @@
 
 mod check;
 pub mod diff;
+pub mod forward;
+pub mod forward_keys;
 pub mod framing_keys;
 pub mod keys;
 pub mod load;
@@ -17,6 +19,7 @@ pub mod serial_keys;
 mod value;
 
 pub use diff::{Diff, diff};
+pub use forward::ForwardConfig;
 pub use load::{Loaded, Origin, Overrides};
 pub use serial::SerialConfig;
 pub(crate) use value::parse_duration;
@@ -47,6 +50,8 @@ pub struct Config {
     pub events: EventsConfig,
     /// `[[serial]]`: ports opened at start.
     pub serial: Vec<SerialConfig>,
+    /// `[[forward]]`: forwarders.
+    pub forward: Vec<ForwardConfig>,
     /// `[audio]`
     pub audio: AudioConfig,
     /// `[security]`
@@ -90,6 +95,7 @@ impl Config {
             logs: vec![LogConfig::default()],
             events: EventsConfig { send_hwm: 50_000 },
             serial: Vec::new(),
+            forward: Vec::new(),
             audio: AudioConfig::default(),
             security: Security::default(),
         }
@@ -106,9 +112,12 @@ impl Config {
             *path = base.join(&*path);
         }
         let endpoints = &mut self.endpoints;
-        for text in
-            [&mut endpoints.commands, &mut endpoints.logs, &mut endpoints.events].into_iter().flatten()
-        {
+        let own = [&mut endpoints.commands, &mut endpoints.logs, &mut endpoints.events].into_iter().flatten();
+        let forward = self.forward.iter_mut().flat_map(|forward| {
+            let perhaps = [&mut forward.state, &mut forward.monitor].into_iter().flatten();
+            [&mut forward.input, &mut forward.output].into_iter().chain(perhaps)
+        });
+        for text in own.chain(forward) {
             if let Ok(endpoint) = Endpoint::bind(text) {
                 *text = endpoint.below(base).to_string();
             }

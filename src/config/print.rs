@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use super::Config;
+use super::forward_keys::FORWARD_KEYS;
 use super::framing_keys::FRAMING_KEYS;
 use super::keys::{KEYS, Key, LOG_KEYS, ROTATE_KEYS, tables};
 use super::load::Origins;
@@ -32,6 +33,11 @@ pub fn effective(config: &Config, origins: &Origins) -> String {
     for (index, serial) in config.serial.iter().enumerate() {
         text.push_str("[[serial]]\n");
         write_keys(&mut text, SERIAL_KEYS.iter(), serial, &format!("serial.{index}"), origins);
+        text.push('\n');
+    }
+    for (index, forward) in config.forward.iter().enumerate() {
+        text.push_str("[[forward]]\n");
+        write_keys(&mut text, FORWARD_KEYS.iter(), forward, &format!("forward.{index}"), origins);
         text.push('\n');
     }
     text.truncate(text.trim_end().len() + 1);
@@ -72,7 +78,8 @@ pub fn template(demo: bool) -> String {
     let mut text = String::from(
         "# Settings of hwgate. All lines are optional: remove the '#' before a key and change its value.\n\
          # `hwgate check` says what is in force. Relative paths start at the folder of this file.\n\
-         # Each key but those of [[log]] and [[serial]] may also be set as HWGATE_<TABLE>_<KEY> in the environment.\n",
+         # Each key but those of [[log]], [[serial]] and [[forward]] may also be set as HWGATE_<TABLE>_<KEY> in the\n\
+         # environment.\n",
     );
     for table in tables() {
         let _ = writeln!(text, "\n[{table}]");
@@ -101,6 +108,8 @@ pub fn template(demo: bool) -> String {
     USB_KEYS.iter().for_each(|key| explain_inner(&mut text, key));
     text.push_str("#\n# In framing, of which the first five exclude each other:\n");
     FRAMING_KEYS.iter().for_each(|key| explain_inner(&mut text, key));
+    text.push_str("\n# One [[forward]] for each forwarder; without any there is none.\n# [[forward]]\n");
+    FORWARD_KEYS.iter().for_each(|key| explain(&mut text, key));
     text
 }
 
@@ -160,11 +169,13 @@ pub fn reference() -> Vec<String> {
     let single = KEYS.iter().map(row);
     let log = LOG_KEYS.iter().map(row).chain(ROTATE_KEYS.iter().map(row));
     let serial = SERIAL_KEYS.iter().map(row).chain(USB_KEYS.iter().map(row));
-    single.chain(log).chain(serial).chain(FRAMING_KEYS.iter().map(row)).collect()
+    let forward = FORWARD_KEYS.iter().map(row);
+    single.chain(log).chain(serial).chain(FRAMING_KEYS.iter().map(row)).chain(forward).collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::forward::ForwardConfig;
     use super::super::serial::PortPath;
     use super::*;
     use std::path::Path;
@@ -183,7 +194,11 @@ mod tests {
                      [[serial]]\nid = 'd'\npath = '\\\\.\\COM10'\nframing = { fixed = 12 }\n\
                      [[serial]]\nid = 'e'\nusb = { vid = 1, pid = 2 }\nframing = { line = 'crlf' }\n\
                      [[serial]]\nid = 'f'\npath = 'COM3'\nframing = { raw = true, gap = '0ms', max = '1MiB' }\n";
-        for text in ["", text, ports] {
+        let forwards = "[[forward]]\ninput = 'tcp://127.0.0.1:1'\noutput = 'tcp://[::1]:0'\nsend_wait = '0ms'\n\
+                        [[forward]]\nid = 'b'\ninput = 'tcp://127.0.0.1:0'\noutput = 'tcp://localhost:7'\n\
+                        state = 'tcp://127.0.0.1:8'\nmonitor = 'tcp://127.0.0.1:9'\njournal = true\n\
+                        receive_hwm = 1\nsend_hwm = 2\nmonitor_hwm = 3\nsend_wait = '250ms'\n";
+        for text in ["", text, ports, forwards] {
             let config = Config::from_toml(text, base).unwrap();
             let printed = effective(&config, &Origins::new());
             assert_eq!(Config::from_toml(&printed, base).unwrap(), config, "{printed}");
@@ -210,6 +225,7 @@ mod tests {
         }
         let (_, logs) = text.split_once("# [[log]]\n").unwrap();
         let (logs, serial) = logs.split_once("# [[serial]]\n").unwrap();
+        let (serial, forward) = serial.split_once("# [[forward]]\n").unwrap();
         let is_setting =
             |line: &&str| line.starts_with("# [") || line.contains(" = ") && !line.contains(". ");
         let logs: Vec<&str> =
@@ -221,6 +237,10 @@ mod tests {
         let serial = Config::from_toml(&format!("[[serial]]\n{}", serial.join("\n")), base).unwrap().serial;
         assert!(matches!(serial[0].port, PortPath::Usb { .. }), "{serial:?}");
         assert_eq!((serial[0].dtr, &serial[0].framing), (Some(true), &Default::default()));
+        let forward: Vec<&str> = forward.lines().filter(is_setting).map(|line| &line[2..]).collect();
+        let forward =
+            Config::from_toml(&format!("[[forward]]\n{}", forward.join("\n")), base).unwrap().forward;
+        assert_eq!(forward, [ForwardConfig::new("tcp://127.0.0.1:5606", "tcp://127.0.0.1:5608")]);
     }
 
     #[test]

@@ -6,6 +6,8 @@ use std::path::Path;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use super::forward::ForwardConfig;
+use super::forward_keys::{self, FORWARD_KEYS};
 use super::keys::{KEYS, Key, LOG_KEYS, ROTATE_KEYS, all_keys, tables, title};
 use super::load::{Loaded, Origin, Origins};
 use super::serial::{PortPath, SerialConfig};
@@ -60,7 +62,8 @@ impl<'a> Reader<'a> {
             match (name, value.get_ref()) {
                 ("log", DeValue::Array(array)) => self.logs(array.iter()),
                 ("serial", DeValue::Array(array)) => self.serials(array.iter()),
-                ("log" | "serial", _) => {
+                ("forward", DeValue::Array(array)) => self.forwards(array.iter()),
+                ("log" | "serial" | "forward", _) => {
                     self.problem(key, format!("[{name}]: there may be several, write [[{name}]]"));
                 }
                 (_, DeValue::Table(table)) if is_table(name) => {
@@ -150,6 +153,23 @@ impl<'a> Reader<'a> {
         }
     }
 
+    fn forwards<'t>(&mut self, tables: impl Iterator<Item = &'t Spanned<DeValue<'t>>>) {
+        for (index, value) in tables.enumerate() {
+            let DeValue::Table(table) = value.get_ref() else {
+                self.problem(value, "forward: write each as a table [[forward]]".to_owned());
+                continue;
+            };
+            let mut forward = ForwardConfig::new("", "");
+            self.table("forward", &format!("forward.{index}"), table, FORWARD_KEYS, &mut forward);
+            if let Err(text) = forward_keys::complete(|name| table.contains_key(name)) {
+                self.problem(value, format!("[[forward]] {text}"));
+            }
+            let at = self.at(value.span().start);
+            self.origins.insert(format!("forward.{index}"), at);
+            self.config.forward.push(forward);
+        }
+    }
+
     pub(super) fn env(&mut self, env: &BTreeMap<String, String>) {
         for (name, value) in env {
             if let Some(key) = KEYS.iter().find(|key| key.env().as_deref() == Some(name)) {
@@ -173,7 +193,7 @@ impl<'a> Reader<'a> {
                 Some(key) => self.untyped(key, value, origin),
                 None => {
                     let text = match path.split_once('.') {
-                        Some((table @ ("log" | "serial"), _)) => {
+                        Some((table @ ("log" | "serial" | "forward"), _)) => {
                             format!("there may be several [[{table}]]; set them in the file")
                         }
                         Some((table, key)) if is_table(table) => unknown_key(table, key),
@@ -215,11 +235,12 @@ fn unknown_table(name: &str, is_table: bool) -> String {
     if let Some(key) = KEYS.iter().find(|key| key.name == name && !is_table) {
         return format!("{name}: no such table; the key {name} belongs into [{}]", key.table);
     }
-    let hint = match nearest(name, tables().chain(["log", "serial"])) {
-        Some(near @ ("log" | "serial")) => format!("did you mean [[{near}]]?"),
+    let hint = match nearest(name, tables().chain(["log", "serial", "forward"])) {
+        Some(near @ ("log" | "serial" | "forward")) => format!("did you mean [[{near}]]?"),
         Some(near) => format!("did you mean [{near}]?"),
         None => {
-            format!("there are [{}], [[log]] and [[serial]]", tables().collect::<Vec<_>>().join("], ["))
+            let tables = tables().collect::<Vec<_>>().join("], [");
+            format!("there are [{tables}], [[log]], [[serial]] and [[forward]]")
         }
     };
     format!("[{name}]: no such table; {hint}")

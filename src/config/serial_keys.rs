@@ -21,12 +21,11 @@ pub static SERIAL_KEYS: &[Key<SerialConfig>] = &[
         example: "\"scanner\"",
         reload: true,
         set: |s, raw| {
-            let id = raw.text()?;
-            let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
-            if id.is_empty() || id.len() > 64 || !id.chars().all(plain) || id.eq_ignore_ascii_case("audio") {
-                return Err(format!("{} is no id", quote(id)));
+            let id = id(raw)?;
+            if id.eq_ignore_ascii_case("audio") {
+                return Err(format!("{} is no id of a port", quote(&id)));
             }
-            set(&mut s.id, id.to_owned())
+            set(&mut s.id, id)
         },
         get: |s| Some(show_text(&s.id)),
     },
@@ -216,6 +215,16 @@ impl Usb {
             (_, None) => Err("pid is missing".to_owned()),
         }
     }
+}
+
+/// What clients call a thing.
+pub(super) fn id(raw: &Raw) -> Read<String> {
+    let id = raw.text()?;
+    let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    if id.is_empty() || id.len() > 64 || !id.chars().all(plain) {
+        return Err(format!("{} is no id", quote(id)));
+    }
+    Ok(id.to_owned())
 }
 
 /// Whether what must be given is, where `given` tells it of a key.

@@ -2,6 +2,9 @@
 //!
 //! One thread owns the ROUTER socket. Methods that may wait run on threads of their own and send their
 //! reply through a channel, so that a slow one never holds up another.
+//!
+//! The `state` endpoint of a `[[forward]]` is served in the same way by a thread of its own, with the methods that
+//! concern this forwarder.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -12,9 +15,10 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use super::forward::Forward;
 use super::methods::{self, Outcome};
 use super::repeats::{Repeats, Seen};
-use super::state::{Role, Shared};
+use super::state::{Pulse, Role, Shared};
 use crate::device::Reply as DeviceReply;
 use crate::wake;
 use crate::wire::rpc::{self, Body, Envelope, Fault, Request};
@@ -50,14 +54,21 @@ pub(super) fn spawn(
     shared: &Arc<Shared>,
     context: &zmq::Context,
     socket: zmq::Socket,
+    forward: Option<Arc<Forward>>,
 ) -> crate::Result<JoinHandle<()>> {
-    shared.add_waker(Role::Commands, wake::at_router(context, &socket)?);
+    let (role, name) = match forward {
+        None => (Role::Commands, "commands"),
+        Some(_) => (Role::ForwardState, "forward-state"),
+    };
+    let pulse = shared.attend(role, wake::at_router(context, &socket)?);
     let timeout = socket.set_rcvtimeo(WAIT_MS);
     timeout.map_err(|error| Error::new(Kind::Internal, format!("commands: {error}")))?;
     let (sender, arriving) = channel();
-    let answers = Answers { sender, shared: shared.clone() };
+    let answers = Answers { sender, shared: shared.clone(), role };
     let mut commands = Commands {
         shared: shared.clone(),
+        forward,
+        pulse,
         socket,
         answers,
         arriving,
@@ -65,13 +76,16 @@ pub(super) fn spawn(
         repeats: Repeats::default(),
     };
     std::thread::Builder::new()
-        .name("commands".into())
+        .name(name.into())
         .spawn(move || commands.run())
         .map_err(|error| Error::new(Kind::Internal, format!("cannot start the command thread: {error}")))
 }
 
 struct Commands {
     shared: Arc<Shared>,
+    /// The forwarder whose `state` this is; none for `commands`.
+    forward: Option<Arc<Forward>>,
+    pulse: Pulse,
     socket: zmq::Socket,
     answers: Answers,
     arriving: Receiver<Answer>,
@@ -84,13 +98,15 @@ struct Commands {
 struct Answers {
     sender: Sender<Answer>,
     shared: Arc<Shared>,
+    /// Of the thread.
+    role: Role,
 }
 
 impl Answers {
     /// The thread may have ended; then nobody waits for this.
     fn hand_in(&self, to: To, result: Result<Value, Fault>) {
         let _ = self.sender.send(Answer { to, result });
-        self.shared.wake(Role::Commands);
+        self.shared.wake(self.role);
     }
 }
 
@@ -98,7 +114,7 @@ impl Commands {
     fn run(&mut self) {
         let mut ending_since = None;
         loop {
-            self.shared.beat(Role::Commands);
+            self.pulse.beat();
             // Waits for a request, a waker or the time-out.
             self.take(0);
             self.hand_out();
@@ -155,7 +171,12 @@ impl Commands {
     fn handle(&mut self, frames: Vec<Vec<u8>>) {
         let (envelope, body) = rpc::split(frames);
         let request = match body {
-            Ok(Body::Init(topic)) => return self.send(envelope.wrap(Body::init_reply(topic))),
+            Ok(Body::Init(topic)) => {
+                if let Some(forward) = &self.forward {
+                    forward.register(&topic);
+                }
+                return self.send(envelope.wrap(Body::init_reply(topic)));
+            }
             Ok(Body::Request(frame)) => rpc::parse(&frame),
             Err(fault) => Err((Value::Null, fault)),
         };
@@ -183,7 +204,11 @@ impl Commands {
                 }
             }
         }
-        match guarded(&method, || methods::call(&self.shared, &method, params)) {
+        let called = guarded(&method, || match &self.forward {
+            None => methods::call(&self.shared, &method, params),
+            Some(forward) => methods::call_forward(&self.shared, forward, &method, params),
+        });
+        match called {
             Ok(Outcome::Now(value)) => self.answer(to, Ok(value)),
             Ok(Outcome::Later(work)) => self.run_later(to, method, work),
             Ok(Outcome::Device(work)) => {

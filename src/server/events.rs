@@ -9,7 +9,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use super::state::{Role, Shared};
+use super::state::{Pulse, Role, Shared};
+use crate::config::Config;
 use crate::events::Stored;
 use crate::util::now;
 use crate::wake;
@@ -21,6 +22,13 @@ const WAIT_MS: i64 = 1000;
 /// Subscriptions taken before events have their turn.
 const TURN: usize = 1024;
 
+/// Sets what the socket has besides what all have.
+pub(super) fn set_options(socket: &zmq::Socket, config: &Config) -> zmq::Result<()> {
+    socket.set_sndhwm(config.events.send_hwm)?;
+    // A client that reconnects before its old connection is found dead subscribes to the same `~sync/` again.
+    socket.set_xpub_verbose(true)
+}
+
 /// Starts the thread; it ends after [`crate::events::Hub::close`] and [`Shared::finish_commands`].
 pub(super) fn spawn(
     shared: &Arc<Shared>,
@@ -28,14 +36,15 @@ pub(super) fn spawn(
     socket: zmq::Socket,
 ) -> Result<JoinHandle<()>> {
     let (woken, waker) = wake::pair(context)?;
-    shared.add_waker(Role::Events, waker);
+    let pulse = shared.attend(Role::Events, waker);
     let weak = Arc::downgrade(shared);
     shared.hub.open(move || {
         if let Some(shared) = weak.upgrade() {
             shared.wake(Role::Events);
         }
     });
-    let mut events = Events { shared: shared.clone(), socket, woken, queue: VecDeque::new(), last_id: 0 };
+    let mut events =
+        Events { shared: shared.clone(), pulse, socket, woken, queue: VecDeque::new(), last_id: 0 };
     std::thread::Builder::new()
         .name("events".into())
         .spawn(move || events.run())
@@ -44,6 +53,7 @@ pub(super) fn spawn(
 
 struct Events {
     shared: Arc<Shared>,
+    pulse: Pulse,
     socket: zmq::Socket,
     woken: zmq::Socket,
     queue: VecDeque<Arc<Stored>>,
@@ -54,7 +64,7 @@ struct Events {
 impl Events {
     fn run(&mut self) {
         loop {
-            self.shared.beat(Role::Events);
+            self.pulse.beat();
             let mut items = [self.woken.as_poll_item(zmq::POLLIN), self.socket.as_poll_item(zmq::POLLIN)];
             let _ = zmq::poll(&mut items, WAIT_MS);
             wake::clear(&self.woken);

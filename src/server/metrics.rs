@@ -1,6 +1,5 @@
-//! Counts of the plain log channel. They add up: received = written + dropped, once nothing is pending.
+//! Counts of a channel that logs. They add up: received = written + dropped, once nothing is pending.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::{Value, json};
@@ -33,13 +32,13 @@ impl Drop {
 
 const RULES: [&str; 6] = ["declared", "bom", "utf8", "utf16le", "utf8_escaped", "bytes"];
 
-/// Counts of the intake. Written by its thread, read by anyone.
+/// Counts of a channel that logs. Written by its thread, read by anyone.
 #[derive(Default)]
-pub(super) struct IntakeMetrics {
+pub(super) struct LogMetrics {
     received: AtomicU64,
     bytes: AtomicU64,
     written: AtomicU64,
-    dropped: [Arc<AtomicU64>; Drop::ALL.len()],
+    dropped: [AtomicU64; Drop::ALL.len()],
     text: [AtomicU64; RULES.len()],
 }
 
@@ -48,7 +47,7 @@ fn add(counter: &AtomicU64, count: u64) {
     counter.store(counter.load(Ordering::Relaxed) + count, Ordering::Relaxed);
 }
 
-impl IntakeMetrics {
+impl LogMetrics {
     pub fn received(&self, bytes: usize) {
         add(&self.received, 1);
         add(&self.bytes, bytes as u64);
@@ -77,11 +76,6 @@ impl IntakeMetrics {
         self.written.load(Ordering::Relaxed) + dropped
     }
 
-    /// The count of one reason, for whoever else tells of it.
-    pub fn dropped_counter(&self, reason: Drop) -> Arc<AtomicU64> {
-        self.dropped[reason as usize].clone()
-    }
-
     pub fn to_json(&self) -> Value {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         fn named<'a>(names: &[&str], counters: impl IntoIterator<Item = &'a AtomicU64>) -> Value {
@@ -90,7 +84,7 @@ impl IntakeMetrics {
         }
         // Read in this order, so that what is in the batch now shows as pending and never as negative.
         let text = named(&RULES, &self.text);
-        let dropped = named(&Drop::ALL.map(Drop::name), self.dropped.iter().map(|count| &**count));
+        let dropped = named(&Drop::ALL.map(Drop::name), &self.dropped);
         let lost: u64 = self.dropped.iter().map(|count| get(count)).sum();
         let written = get(&self.written);
         let received = get(&self.received);
@@ -111,7 +105,7 @@ mod tests {
 
     #[test]
     fn counts_add_up_and_have_their_names() {
-        let metrics = IntakeMetrics::default();
+        let metrics = LogMetrics::default();
         for _ in 0..5 {
             metrics.received(10);
         }

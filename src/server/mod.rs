@@ -6,7 +6,9 @@
 //! | file | what is in it |
 //! |---|---|
 //! | `socket.rs` | listening sockets and their options |
-//! | `intake.rs` | `logs`: plain messages become batches in the journal |
+//! | `intake.rs` | `logs`: plain messages go into the journal |
+//! | `recorder.rs` | messages become records, batches, frames of the journal |
+//! | `forward/` | `[[forward]]`: publishers' messages go to subscribers |
 //! | `commands.rs` | `commands`: requests and their replies |
 //! | `methods/` | what each method does |
 //! | `repeats.rs` | requests that come again |
@@ -17,10 +19,12 @@
 
 mod commands;
 mod events;
+mod forward;
 mod intake;
 mod live;
 mod methods;
 mod metrics;
+mod recorder;
 mod repeats;
 mod sinks;
 mod socket;
@@ -59,19 +63,11 @@ pub struct Server {
 pub fn start(config: Config) -> Result<Server> {
     crate::sink::check(&config.logs)?;
     let context = zmq::Context::new();
-    let mut locks = Vec::new();
-    let mut endpoints = Vec::new();
-    let mut bind = |kind, name, endpoint: &Option<String>| -> Result<Option<zmq::Socket>> {
-        let Some(endpoint) = endpoint else { return Ok(None) };
-        let bound = socket::bind(&context, kind, name, endpoint, &config)?;
-        locks.extend(bound.lock);
-        endpoints.push((name.to_owned(), bound.endpoint));
-        Ok(Some(bound.socket))
-    };
     // All sockets first: a second gateway must fail before it touches a file of the first.
-    let commands = bind(zmq::ROUTER, "commands", &config.endpoints.commands)?;
-    let logs = bind(zmq::PULL, "logs", &config.endpoints.logs)?;
-    let events = bind(zmq::XPUB, "events", &config.endpoints.events)?;
+    let mut binder = socket::Binder::new(&context, &config);
+    let sockets = Sockets::bind(&mut binder, &config)?;
+    let socket::Binder { endpoints, locks, .. } = binder;
+    let forwards = sockets.forwards.iter().map(forward::Bound::handle).collect();
 
     let (journal, recovery) = Journal::open(journal::Options {
         max_bytes: config.journal.max_bytes,
@@ -86,8 +82,8 @@ pub fn start(config: Config) -> Result<Server> {
             recovery.damaged_places
         );
     }
-    let shared = Arc::new(Shared::new(config, endpoints, journal, recovery)?);
-    match Channels::spawn(&shared, &context, commands, logs, events) {
+    let shared = Arc::new(Shared::new(config, endpoints, journal, recovery, forwards)?);
+    match Channels::spawn(&shared, &context, sockets) {
         Ok(channels) => {
             shared.announce("started", &Fields::none().with("version", env!("CARGO_PKG_VERSION")));
             Ok(Server { shared, channels, context, _locks: locks })
@@ -105,6 +101,32 @@ pub fn start(config: Config) -> Result<Server> {
     }
 }
 
+/// The sockets, bound, before their threads are there; none where an endpoint is off.
+struct Sockets {
+    commands: Option<zmq::Socket>,
+    logs: Option<zmq::Socket>,
+    events: Option<zmq::Socket>,
+    forwards: Vec<forward::Bound>,
+}
+
+impl Sockets {
+    fn bind(binder: &mut socket::Binder<'_>, config: &Config) -> Result<Sockets> {
+        let mut bind = |kind,
+                        name,
+                        endpoint: &Option<String>,
+                        set: fn(&zmq::Socket, &Config) -> zmq::Result<()>| {
+            let Some(endpoint) = endpoint else { return Ok(None) };
+            binder.bind(kind, name, endpoint, |socket| set(socket, config)).map(|(socket, _)| Some(socket))
+        };
+        Ok(Sockets {
+            commands: bind(zmq::ROUTER, "commands", &config.endpoints.commands, |_, _| Ok(()))?,
+            logs: bind(zmq::PULL, "logs", &config.endpoints.logs, |_, _| Ok(()))?,
+            events: bind(zmq::XPUB, "events", &config.endpoints.events, events::set_options)?,
+            forwards: forward::bind(binder, &config.forward)?,
+        })
+    }
+}
+
 /// The threads that own sockets; none where an endpoint is off or the thread has ended.
 #[derive(Default)]
 struct Channels {
@@ -113,32 +135,40 @@ struct Channels {
     events: Option<JoinHandle<()>>,
     /// Owns no socket, and is there while `events` is.
     live: Option<JoinHandle<()>>,
+    forwards: Vec<JoinHandle<()>>,
+    forward_states: Vec<JoinHandle<()>>,
 }
 
 impl Channels {
-    fn spawn(
-        shared: &Arc<Shared>,
-        context: &zmq::Context,
-        commands: Option<zmq::Socket>,
-        logs: Option<zmq::Socket>,
-        events: Option<zmq::Socket>,
-    ) -> Result<Channels> {
-        Ok(Channels {
+    fn spawn(shared: &Arc<Shared>, context: &zmq::Context, sockets: Sockets) -> Result<Channels> {
+        let Sockets { commands, logs, events, forwards } = sockets;
+        let mut channels = Channels {
             live: events.is_some().then(|| live::spawn(shared)).transpose()?,
-            commands: commands.map(|socket| commands::spawn(shared, context, socket)).transpose()?,
+            commands: commands.map(|socket| commands::spawn(shared, context, socket, None)).transpose()?,
             intake: logs.map(|socket| intake::spawn(shared, context, socket)).transpose()?,
             events: events.map(|socket| events::spawn(shared, context, socket)).transpose()?,
-        })
+            ..Channels::default()
+        };
+        for (bound, forward) in forwards.into_iter().zip(&shared.forwards) {
+            let (thread, state) = bound.spawn(shared, context, forward)?;
+            channels.forwards.push(thread);
+            if let Some(socket) = state {
+                let thread = commands::spawn(shared, context, socket, Some(forward.clone()))?;
+                channels.forward_states.push(thread);
+            }
+        }
+        Ok(channels)
     }
 
     fn any(&self) -> bool {
-        self.intake.is_some() || self.commands.is_some() || self.events.is_some()
+        let some = self.intake.is_some() || self.commands.is_some() || self.events.is_some();
+        some || !self.forwards.is_empty()
     }
 }
 
-fn join(thread: &mut Option<JoinHandle<()>>) -> Result<()> {
+fn join(threads: impl IntoIterator<Item = JoinHandle<()>>) -> Result<()> {
     let panicked = |_| Error::new(Kind::Internal, "a thread ended by a panic; see the log");
-    thread.take().map_or(Ok(()), |thread| thread.join().map_err(panicked))
+    threads.into_iter().fold(Ok(()), |so_far, thread| so_far.and(thread.join().map_err(panicked)))
 }
 
 impl Server {
@@ -182,21 +212,23 @@ impl Server {
         let start = Instant::now();
         let deadline = start + grace;
         self.shared.stop_by(start + grace.mul_f64(DRAIN_SHARE));
-        let intake = join(&mut self.channels.intake);
+        let channels = std::mem::take(&mut self.channels);
+        let intake = join(channels.intake);
+        let forwards = join(channels.forwards);
         self.shared.devices.stop(deadline);
         let sinks = self.shared.sinks.stop(deadline);
         let journal = self.shared.journal.close();
-        let live = join(&mut self.channels.live);
+        let live = join(channels.live);
         // What the end itself caused is published before the socket goes.
         self.shared.hub.drain(deadline);
         self.shared.hub.close();
         self.shared.finish_commands();
-        let events = join(&mut self.channels.events);
-        let commands = join(&mut self.channels.commands);
+        let events = join(channels.events);
+        let commands = join(channels.commands.into_iter().chain(channels.forward_states));
         // Then no socket is left, and ending the context returns at once.
         self.shared.close_wakers();
         let _ = self.context.destroy();
-        intake.and(sinks).and(journal).and(live).and(events).and(commands)
+        intake.and(forwards).and(sinks).and(journal).and(live).and(events).and(commands)
     }
 }
 

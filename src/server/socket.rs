@@ -16,26 +16,53 @@ const BACKLOG: i32 = 1024;
 /// After this many seconds without a byte, TCP asks whether the peer is still there.
 const KEEPALIVE_IDLE_S: i32 = 60;
 
-/// Replies that may wait for one client.
+/// Replies that may wait for one client. Beyond it libzmq drops replies in silence, and a client may have so many
+/// requests under way.
 const REPLY_HWM: i32 = 100_000;
 
-/// A socket that listens.
-pub(super) struct Bound {
-    pub socket: zmq::Socket,
-    /// With the port that was chosen.
-    pub endpoint: String,
-    /// For ipc: a second bind would silently take the path over, so the path has a lock.
-    pub lock: Option<File>,
+/// Makes listening sockets, and keeps what belongs to all of them.
+pub(super) struct Binder<'a> {
+    context: &'a zmq::Context,
+    config: &'a Config,
+    /// Names and endpoints, with the ports that were chosen.
+    pub endpoints: Vec<(String, String)>,
+    /// For ipc: a second bind would silently take the path over, so the path has a lock, held while it is bound.
+    pub locks: Vec<File>,
 }
 
-/// Makes a socket of `kind` that listens at `endpoint`, which the settings call `name`.
-pub(super) fn bind(
+impl<'a> Binder<'a> {
+    pub fn new(context: &'a zmq::Context, config: &'a Config) -> Binder<'a> {
+        Binder { context, config, endpoints: Vec::new(), locks: Vec::new() }
+    }
+
+    pub fn context(&self) -> &'a zmq::Context {
+        self.context
+    }
+
+    /// Makes a socket of `kind` that listens at `endpoint`, which is called `name`; `set` sets what others do not
+    /// have. Gives the endpoint with the port that was chosen too.
+    pub fn bind(
+        &mut self,
+        kind: zmq::SocketType,
+        name: &str,
+        endpoint: &str,
+        set: impl FnOnce(&zmq::Socket) -> zmq::Result<()>,
+    ) -> Result<(zmq::Socket, String)> {
+        let (socket, endpoint, lock) = bind(self.context, kind, name, endpoint, self.config, set)?;
+        self.locks.extend(lock);
+        self.endpoints.push((name.to_owned(), endpoint.clone()));
+        Ok((socket, endpoint))
+    }
+}
+
+fn bind(
     context: &zmq::Context,
     kind: zmq::SocketType,
     name: &str,
     endpoint: &str,
     config: &Config,
-) -> Result<Bound> {
+    set: impl FnOnce(&zmq::Socket) -> zmq::Result<()>,
+) -> Result<(zmq::Socket, String, Option<File>)> {
     let checked = Endpoint::bind(endpoint)?;
     let lock = match &checked {
         Endpoint::Ipc(path) => Some(lock_ipc(path, name)?),
@@ -47,13 +74,7 @@ pub(super) fn bind(
     socket.set_ipv6(checked.needs_ipv6()).map_err(failed)?;
     socket.set_rcvhwm(config.intake.receive_hwm).map_err(failed)?;
     if kind == zmq::ROUTER {
-        // Beyond it libzmq drops replies in silence, and a client may have so many requests under way.
         socket.set_sndhwm(REPLY_HWM).map_err(failed)?;
-    }
-    if kind == zmq::XPUB {
-        socket.set_sndhwm(config.events.send_hwm).map_err(failed)?;
-        // A client that reconnects before its old connection is found dead subscribes to the same `~sync/` again.
-        socket.set_xpub_verbose(true).map_err(failed)?;
     }
     socket.set_maxmsgsize(config.intake.max_message as i64).map_err(failed)?;
     socket.set_handshake_ivl(HANDSHAKE_MS).map_err(failed)?;
@@ -64,12 +85,13 @@ pub(super) fn bind(
         // With a domain libzmq refuses ZMTP 1 and 2, as which it would take random bytes.
         socket.set_zap_domain("hwgate").map_err(failed)?;
     }
+    set(&socket).map_err(failed)?;
     socket.bind(&checked.to_bind()).map_err(failed)?;
     if let Endpoint::Ipc(path) = &checked {
         restrict(path).map_err(|error| Error::io(path.display(), &error))?;
     }
     let endpoint = socket.get_last_endpoint().map_err(failed)?.unwrap_or_else(|_| endpoint.to_owned());
-    Ok(Bound { socket, endpoint, lock })
+    Ok((socket, endpoint, lock))
 }
 
 fn bind_error(name: &str, endpoint: &str, error: zmq::Error) -> Error {

@@ -10,23 +10,46 @@ use crate::device::Devices;
 use crate::events::Hub;
 use crate::journal::{Journal, Recovery};
 
+use super::forward::Forward;
 use super::live::Live;
-use super::metrics::{Drop, IntakeMetrics};
+use super::metrics::LogMetrics;
 use super::sinks::Sinks;
 use crate::util::guard;
 use crate::wake::Waker;
 use crate::wire::event::Fields;
 
-/// The threads that own a socket.
+/// What a thread that owns sockets is there for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(usize)]
 pub(super) enum Role {
     Intake,
     Commands,
     Events,
+    /// One thread for each `[[forward]]`.
+    Forward,
+    /// One thread for each `state` of a `[[forward]]`.
+    ForwardState,
 }
 
-const ROLES: usize = 3;
+/// A thread that owns sockets shows by it that it is alive.
+pub(super) struct Pulse {
+    started: Instant,
+    /// When it last came round, in milliseconds since the start.
+    last: Arc<AtomicU64>,
+}
+
+impl Pulse {
+    /// Notes that the thread came round.
+    pub fn beat(&self) {
+        self.last.store(self.started.elapsed().as_millis() as u64, Ordering::Relaxed);
+    }
+}
+
+/// A thread that owns sockets, as others see it.
+struct Attendant {
+    role: Role,
+    waker: Waker,
+    last: Arc<AtomicU64>,
+}
 
 /// What the threads of a gateway share.
 pub(super) struct Shared {
@@ -40,16 +63,18 @@ pub(super) struct Shared {
     pub journal: Arc<Journal>,
     pub recovery: Recovery,
     pub sinks: Sinks,
-    pub intake: IntakeMetrics,
+    pub intake: Arc<LogMetrics>,
+    /// Records that all channels dropped because the journal took nothing.
+    pub lost_records: Arc<AtomicU64>,
+    /// In the order of the settings.
+    pub forwards: Vec<Arc<Forward>>,
     pub hub: Arc<Hub>,
     pub devices: Devices,
     pub live: Live,
     settings: Mutex<Settings>,
     stop: Mutex<Stop>,
     stop_changed: Condvar,
-    wakers: Mutex<Vec<(Role, Waker)>>,
-    /// When each thread last came round, in milliseconds since the start; 0 is a thread that is not there.
-    beats: [AtomicU64; ROLES],
+    attendants: Mutex<Vec<Attendant>>,
     degraded: Mutex<Option<String>>,
 }
 
@@ -74,9 +99,10 @@ impl Shared {
         endpoints: Vec<(String, String)>,
         journal: Arc<Journal>,
         recovery: Recovery,
+        forwards: Vec<Arc<Forward>>,
     ) -> Result<Shared> {
-        let intake = IntakeMetrics::default();
-        let sinks = Sinks::start(&config, &journal, intake.dropped_counter(Drop::DiskFull))?;
+        let lost_records = Arc::<AtomicU64>::default();
+        let sinks = Sinks::start(&config, &journal, lost_records.clone())?;
         let session = uuid::Uuid::new_v4().to_string();
         let hub = Arc::new(Hub::new(&session));
         Ok(Shared {
@@ -90,12 +116,13 @@ impl Shared {
             journal,
             recovery,
             sinks,
-            intake,
+            intake: Arc::default(),
+            lost_records,
+            forwards,
             settings: Mutex::new(Settings { intake: Arc::new(config.intake.clone()), config }),
             stop: Mutex::default(),
             stop_changed: Condvar::new(),
-            wakers: Mutex::default(),
-            beats: Default::default(),
+            attendants: Mutex::default(),
             degraded: Mutex::default(),
         })
     }
@@ -132,37 +159,32 @@ impl Shared {
         self.devices.serial.configure(&new.serial);
         self.announce("reloaded", &Fields::none().with("needs_restart", &diff.needs_restart));
         self.wake(Role::Intake);
+        self.wake(Role::Forward);
         Ok(Reloaded { changed: diff.reload, waiting: diff.needs_restart })
     }
 
-    pub fn add_waker(&self, role: Role, waker: Waker) {
-        guard(&self.wakers).push((role, waker));
+    /// Enters a thread that owns sockets: it is woken by its role, and watched by its pulse.
+    pub fn attend(&self, role: Role, waker: Waker) -> Pulse {
+        let pulse = Pulse { started: self.started, last: Arc::default() };
+        pulse.beat();
+        guard(&self.attendants).push(Attendant { role, waker, last: pulse.last.clone() });
+        pulse
     }
 
     pub fn wake(&self, role: Role) {
-        for (_, waker) in guard(&self.wakers).iter().filter(|(of, _)| *of == role) {
-            waker.wake();
-        }
+        guard(&self.attendants).iter().filter(|one| one.role == role).for_each(|one| one.waker.wake());
     }
 
     /// Closes the wakers' sockets, without which the context cannot end.
     pub fn close_wakers(&self) {
-        guard(&self.wakers).clear();
-    }
-
-    /// Notes that a thread came round.
-    pub fn beat(&self, role: Role) {
-        let now = self.started.elapsed().as_millis() as u64;
-        self.beats[role as usize].store(now.max(1), Ordering::Relaxed);
+        guard(&self.attendants).clear();
     }
 
     /// Whether every thread came round within `limit`.
     pub fn healthy(&self, limit: Duration) -> bool {
         let now = self.started.elapsed().as_millis() as u64;
-        self.beats
-            .iter()
-            .map(|beat| beat.load(Ordering::Relaxed))
-            .all(|beat| beat == 0 || now.saturating_sub(beat) <= limit.as_millis() as u64)
+        let age = |one: &Attendant| now.saturating_sub(one.last.load(Ordering::Relaxed));
+        guard(&self.attendants).iter().all(|one| age(one) <= limit.as_millis() as u64)
     }
 
     /// Why records are being lost now, if they are.
@@ -200,8 +222,9 @@ impl Shared {
     pub fn stop_by(&self, deadline: Instant) {
         guard(&self.stop).deadline = Some(deadline);
         self.announce("stopping", &Fields::none());
-        self.wake(Role::Intake);
-        self.wake(Role::Commands);
+        for role in [Role::Intake, Role::Forward, Role::Commands, Role::ForwardState] {
+            self.wake(role);
+        }
     }
 
     /// Until when sockets are drained, once the gateway is stopping.
@@ -212,8 +235,9 @@ impl Shared {
     /// Lets the threads of commands and of events end.
     pub fn finish_commands(&self) {
         guard(&self.stop).commands_may_end = true;
-        self.wake(Role::Commands);
-        self.wake(Role::Events);
+        for role in [Role::Commands, Role::ForwardState, Role::Events] {
+            self.wake(role);
+        }
     }
 
     pub fn commands_may_end(&self) -> bool {

@@ -27,6 +27,17 @@ impl Params {
         serde_json::to_string(&self.0).unwrap_or_default()
     }
 
+    /// A parameter as it was given.
+    pub fn get(&self, name: &str) -> Option<&Value> {
+        self.0.get(name)
+    }
+
+    /// The same parameters with this one.
+    pub fn with(mut self, name: &str, value: impl Into<Value>) -> Params {
+        self.0.insert(name.to_owned(), value.into());
+        self
+    }
+
     /// Reads the parameters of `method` into `T`, a struct with named fields.
     ///
     /// Unknown parameters are errors whether or not `T` says `deny_unknown_fields`.

@@ -42,7 +42,7 @@ fn hello(shared: &Shared, method: &str, params: Params) -> Called {
 }
 
 fn features() -> Vec<&'static str> {
-    let mut features = vec!["logs", "events", "serial", "audio"];
+    let mut features = vec!["logs", "events", "serial", "audio", "forward"];
     if cfg!(feature = "sound") {
         features.push("sound");
     }
@@ -85,6 +85,7 @@ fn stats(shared: &Shared, method: &str, params: Params) -> Called {
         },
         "sinks": sinks,
         "events": shared.hub.stats(),
+        "forwards": shared.forwards.iter().map(|forward| forward.to_json()).collect::<Vec<_>>(),
     })))
 }
 

@@ -28,9 +28,12 @@ fn log_flush(_: &Shared, method: &str, params: Params) -> Called {
     later(move |shared| {
         let deadline = Instant::now() + wait.timeout();
         // What `stats` has counted as received is covered, though it may be in a batch for 2 ms.
-        let taken = shared.intake.taken();
-        while shared.intake.done() < taken && Instant::now() < deadline {
-            std::thread::sleep(Duration::from_millis(1));
+        let forwards = shared.forwards.iter().filter_map(|forward| forward.log.as_ref());
+        for channel in std::iter::once(&shared.intake).chain(forwards) {
+            let taken = channel.taken();
+            while channel.done() < taken && Instant::now() < deadline {
+                std::thread::sleep(Duration::from_millis(1));
+            }
         }
         let position = shared.journal.end();
         let left = || deadline.saturating_duration_since(Instant::now());

@@ -3,6 +3,7 @@
 mod audio;
 mod device;
 mod events;
+mod forward;
 mod gateway;
 mod log;
 mod serial;
@@ -14,6 +15,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::forward::Forward;
 use super::state::Shared;
 use crate::device::Reply;
 use crate::wire::rpc::{Fault, Params};
@@ -40,9 +42,16 @@ type Method = (&'static str, Call);
 
 /// Every method, in the order of the documentation.
 fn methods() -> impl Iterator<Item = &'static Method> {
-    [gateway::METHODS, log::METHODS, events::METHODS, device::METHODS, serial::METHODS, audio::METHODS]
-        .into_iter()
-        .flatten()
+    let groups = [
+        gateway::METHODS,
+        log::METHODS,
+        events::METHODS,
+        device::METHODS,
+        serial::METHODS,
+        audio::METHODS,
+        forward::METHODS,
+    ];
+    groups.into_iter().flatten()
 }
 
 /// The longest a method waits, in milliseconds.
@@ -56,6 +65,16 @@ pub(super) fn call(shared: &Shared, method: &str, params: Params) -> Called {
             let names: Vec<&str> = methods().map(|(name, _)| *name).collect();
             Err(Fault::method_not_found(method, &names))
         }
+    }
+}
+
+/// Calls a method at the `state` endpoint of a forwarder: `ping`, and those that concern it.
+pub(super) fn call_forward(shared: &Shared, forward: &Forward, method: &str, params: Params) -> Called {
+    let known = || ["ping"].into_iter().chain(forward::METHODS.iter().map(|(name, _)| *name));
+    match known().find(|name| *name == method) {
+        None => Err(Fault::method_not_found(method, &known().collect::<Vec<_>>())),
+        Some("ping") => call(shared, method, params),
+        Some(_) => call(shared, method, forward::at(forward, method, params)?),
     }
 }
 

@@ -26,8 +26,8 @@ impl Lost {
 /// ```
 /// let context = zmq::Context::new();
 /// let mut publisher = context.socket(zmq::XPUB)?;
-/// publisher.bind("inproc://lost")?;
 /// publisher.set_sndhwm(5)?;
+/// publisher.bind("inproc://lost")?;
 /// let slow = context.socket(zmq::SUB)?;
 /// slow.set_rcvhwm(5)?;
 /// slow.set_subscribe(b"a")?;

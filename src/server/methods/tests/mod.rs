@@ -43,7 +43,7 @@ impl Bench {
         let mut config = Config::load(&overrides).unwrap().config;
         config.audio.output = AudioOutput::Null;
         let (journal, recovery) = Journal::open(Options::new(&config.journal.dir)).unwrap();
-        Bench { shared: Shared::new(config, Vec::new(), journal, recovery).unwrap(), _dir: dir }
+        Bench { shared: Shared::new(config, Vec::new(), journal, recovery, Vec::new()).unwrap(), _dir: dir }
     }
 
     fn call(&self, method: &str, params: &Map<String, Value>) -> Called {

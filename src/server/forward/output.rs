@@ -1,0 +1,79 @@
+//! Sending to subscribers, some of which may be too slow.
+//!
+//! XPUB with NODROP tells when the queue of a subscriber is full. Then everyone waits for it, once and at most for
+//! `send_wait`; what it does not take by then is sent to the others alone, and the libzmq of this workspace counts what it
+//! lost (`hwgate_zmq::lost`). It gets messages again when it has read half of its queue.
+
+use std::time::{Duration, Instant};
+
+use hwgate_zmq::{Incoming, Lost, lost, set_xpub_nodrop};
+
+/// How long the socket's queue may be sent for after it was closed, in milliseconds.
+const LINGER_MS: i32 = 2000;
+/// A wait is done in slices, so that the thread shows that it is alive and hears of a stop.
+const SLICE: Duration = Duration::from_millis(100);
+
+pub(super) struct Output {
+    pub socket: zmq::Socket,
+    send_wait: Duration,
+    /// Whether a full queue may be waited for: not again before a message has gone through.
+    may_wait: bool,
+    pub waits: u64,
+}
+
+impl Output {
+    pub fn new(mut socket: zmq::Socket, send_wait: Duration) -> zmq::Result<Output> {
+        set_xpub_nodrop(&mut socket, true)?;
+        socket.set_linger(LINGER_MS)?;
+        Ok(Output { socket, send_wait, may_wait: true, waits: 0 })
+    }
+
+    /// Sends one message to all who subscribed to it, and tells what was lost. `go_on` is asked while it waits.
+    pub fn send(&mut self, frames: &mut [Incoming], go_on: impl FnMut() -> bool) -> Lost {
+        let before = lost();
+        let Some((first, rest)) = frames.split_first_mut() else { return Lost::default() };
+        let more = |last: bool| if last { 0 } else { zmq::SNDMORE };
+        let flags = more(rest.is_empty());
+        let mut lossy = false;
+        if first.send(&mut self.socket, flags | zmq::DONTWAIT).is_ok() {
+            self.may_wait = true;
+        } else if !std::mem::take(&mut self.may_wait) || !self.wait(first, flags, go_on) {
+            lossy = self.send_lossy(first, flags);
+        } else {
+            self.may_wait = true;
+        }
+        let last = rest.len();
+        for (index, frame) in rest.iter_mut().enumerate() {
+            let flags = more(index + 1 == last);
+            // A queue that took the first frame takes all: it counts whole messages.
+            if frame.send(&mut self.socket, flags | zmq::DONTWAIT).is_err() {
+                lossy |= self.send_lossy(frame, flags);
+            }
+        }
+        if lossy {
+            let _ = set_xpub_nodrop(&mut self.socket, true);
+        }
+        lost().since(before)
+    }
+
+    /// Tries for `send_wait`; whether the frame went through.
+    fn wait(&mut self, frame: &mut Incoming, flags: i32, mut go_on: impl FnMut() -> bool) -> bool {
+        let deadline = Instant::now() + self.send_wait;
+        self.waits += 1;
+        while let Some(left) = deadline.checked_duration_since(Instant::now()).filter(|_| go_on()) {
+            let slice = left.min(SLICE).as_millis().max(1) as i32;
+            let sent = self.socket.set_sndtimeo(slice).and_then(|()| frame.send(&mut self.socket, flags));
+            if sent.is_ok() {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Sends a frame to those who have room for it; NODROP is off afterwards.
+    fn send_lossy(&mut self, frame: &mut Incoming, flags: i32) -> bool {
+        let _ = set_xpub_nodrop(&mut self.socket, false);
+        let _ = frame.send(&mut self.socket, flags | zmq::DONTWAIT);
+        true
+    }
+}
