@@ -11,7 +11,6 @@ import json
 import os
 import pathlib
 import platform
-import re
 import statistics
 import subprocess
 import sys
@@ -21,19 +20,12 @@ import tty
 
 import zmq
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-BUILD = ROOT / "build" / "peers"
+import report
+from report import BUILD, ROOT
+
 LOAD = BUILD / "events_load"
-BEGIN, END = "<!-- events: begin -->", "<!-- events: end -->"
 PING = '{"jsonrpc":"2.0","id":1,"method":"ping"}'
 LINE = b"4006381333931 a scan of 20 bytes or so\n"
-
-
-def build():
-    BUILD.mkdir(parents=True, exist_ok=True)
-    source = ROOT / "benches/events_load.c"
-    if not LOAD.exists() or LOAD.stat().st_mtime < source.stat().st_mtime:
-        subprocess.run(["cc", "-D_GNU_SOURCE", "-O2", "-Wall", str(source), "-o", str(LOAD), "-lzmq"], check=True)
 
 
 class Gateway:
@@ -140,18 +132,12 @@ def pty_to_subscriber(gateway, count):
     return sorted(took)
 
 
-def machine():
-    model = re.search(r"model name\s*:\s*(.*)", pathlib.Path("/proc/cpuinfo").read_text())
-    memory = int(re.search(r"MemTotal:\s*(\d+)", pathlib.Path("/proc/meminfo").read_text())[1]) / (1 << 20)
-    return f"{model[1] if model else platform.machine()}, {os.cpu_count()} cores, {memory:.0f} GiB, Linux {platform.release()}"
-
-
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--output", type=pathlib.Path, default=ROOT / "docs/PERFORMANCE.md")
+    parser.add_argument("--output", type=pathlib.Path, default=report.PAGE)
     options = parser.parse_args()
-    build()
+    report.build(ROOT / "benches/events_load.c", "-D_GNU_SOURCE", "-Wall")
     share = 10 if options.quick else 1
     with tempfile.TemporaryDirectory() as folder:
         gateway = Gateway(folder)
@@ -170,14 +156,11 @@ def main():
          f"{latency[len(latency) // 2]:.2f} ({latency[len(latency) * 99 // 100]:.2f}) ms", "subscriber in Python"),
     ]
     today = datetime.date.today().isoformat()
-    text = [f"Measured on {today} on one machine: {machine()}. Clients and gateway share the cores. Made by `./dev bench events`.", "",
+    machine = report.machine(platform.release())
+    text = [f"Measured on {today} on one machine: {machine}. Clients and gateway share the cores. Made by `./dev bench events`.", "",
             "| what | figure | |", "|---|---:|---|", *(f"| {' | '.join(row)} |" for row in rows)]
     print("\n".join(text))
-    page = options.output.read_text(encoding="utf-8")
-    if BEGIN not in page or END not in page:
-        sys.exit(f"{options.output}: the markers {BEGIN} and {END} are gone; put them back")
-    head, rest = page.split(BEGIN, 1)
-    options.output.write_text(head + BEGIN + "\n" + "\n".join(text) + "\n" + END + rest.split(END, 1)[1], encoding="utf-8")
+    report.write(options.output, "events", "\n".join(text))
 
 
 main()

@@ -11,7 +11,6 @@ import datetime
 import json
 import os
 import pathlib
-import platform
 import re
 import shutil
 import socket
@@ -21,11 +20,9 @@ import sys
 import tempfile
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-SHARED = pathlib.Path(os.environ.get("HWGATE_SHARED") or ROOT.parent / "shared")
-PEERS = SHARED / "peers"
-BUILD = ROOT / "build" / "peers"
-BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
+import report
+from report import BUILD, PEERS, ROOT, SHARED
+
 SIZE = 100
 CLIENTS = (1, 4)
 MARK = b"seq="  # in each line that push.c sends
@@ -37,14 +34,6 @@ class Server:
         self.rates = {n: [] for n in CLIENTS}
         self.cpu = {n: [] for n in CLIENTS}
         self.lost = 0
-
-
-def build_peers():
-    BUILD.mkdir(parents=True, exist_ok=True)
-    for name in ("push", "limit_log_server"):
-        source, target = PEERS / f"{name}.c", BUILD / name
-        if not target.exists() or target.stat().st_mtime < source.stat().st_mtime:
-            subprocess.run(["cc", "-O2", str(source), "-o", str(target), "-lzmq", "-lpthread"], check=True)
 
 
 def servers():
@@ -203,17 +192,10 @@ def memory(count, port):
     return found
 
 
-def machine():
-    info = pathlib.Path("/proc/cpuinfo").read_text()
-    model = re.search(r"model name\s*:\s*(.+)", info)
-    memory_gib = int(re.search(r"MemTotal:\s+(\d+)", pathlib.Path("/proc/meminfo").read_text())[1]) / (1 << 20)
-    return f"{model[1].strip() if model else platform.machine()}, {os.cpu_count()} cores, {memory_gib:.0f} GiB, Linux {platform.release().split('-')[0]}"
-
-
 def page(found, args, used_memory):
     """The measured part of the page."""
     hwgate = next((s for s in found if s.name == "hwgate"), None)
-    lines = [f"Measured on {datetime.date.today().isoformat()} on one machine: {machine()}. {SIZE}-byte messages, {args.count:,} of them "
+    lines = [f"Measured on {datetime.date.today().isoformat()} on one machine: {report.machine()}. {SIZE}-byte messages, {args.count:,} of them "
              f"(rsyslog {int(args.count * 0.4):,}), from the first send to the last line in the file; medians of {args.repetitions} "
              f"interleaved repetition{'s' if args.repetitions > 1 else ''}. Load and servers share the cores. hwgate writes its journal and, from it, "
              "a text file with timestamps. Made by `./dev bench`.", "",
@@ -235,24 +217,15 @@ def page(found, args, used_memory):
     return "\n".join(lines)
 
 
-TEMPLATE = f"""# Performance
+TEMPLATE = """# Performance
 
-{BEGIN}
-{END}
+<!-- measured: begin -->
+<!-- measured: end -->
 
 ## What bounds each figure
 
 Written by hand; `./dev bench` leaves it as it is.
 """
-
-
-def write(path, measured):
-    text = path.read_text(encoding="utf-8") if path.exists() else TEMPLATE
-    if BEGIN not in text or END not in text:
-        sys.exit(f"{path}: the markers {BEGIN} and {END} are gone; put them back")
-    head, rest = text.split(BEGIN, 1)
-    tail = rest.split(END, 1)[1]
-    path.write_text(f"{head}{BEGIN}\n{measured}\n{END}{tail}", encoding="utf-8")
 
 
 def main():
@@ -264,11 +237,12 @@ def main():
     parser.add_argument("--no-memory", action="store_true")
     parser.add_argument("--memory-count", type=int, default=5_000_000)
     parser.add_argument("--port", type=int, default=19990)
-    parser.add_argument("--output", type=pathlib.Path, default=ROOT / "docs/PERFORMANCE.md")
+    parser.add_argument("--output", type=pathlib.Path, default=report.PAGE)
     args = parser.parse_args()
     args.repetitions = args.repetitions or (1 if args.quick else 3)
 
-    build_peers()
+    for name in ("push", "limit_log_server"):
+        report.build(PEERS / f"{name}.c")
     found = [s for s in servers() if not args.only or any(part in s.name for part in args.only.split(","))]
     for server in found:
         if server.missing:
@@ -283,7 +257,7 @@ def main():
     if any(s.name == "hwgate" for s in present) and not args.no_memory:
         used_memory = memory(args.memory_count, args.port)
     measured = page(found, args, used_memory)
-    write(args.output, measured)
+    report.write(args.output, "measured", measured, TEMPLATE)
     print(measured)
     try:
         shown = args.output.resolve().relative_to(ROOT)
