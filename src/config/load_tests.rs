@@ -83,7 +83,7 @@ fn each_fault_names_place_key_value_and_what_is_allowed() {
         ("[intake]\nmax_text = '2MiB'\nmax_message = '1MiB'", "max_text is 2MiB, but max_message is 1MiB"),
         ("[endpoints]\nlogs = 'tcp://127.0.0.1'", "port is missing"),
         ("[endpoints]\nlogs = 'inproc://x'", "own process"),
-        ("[endpoints]\nlogs = 'tcp://localhost:10003'", "same as commands"),
+        ("[endpoints]\nlogs = 'tcp://localhost:10003'", "same as [endpoints] commands"),
         ("[endpoints]\nlogs = 'tcp://*:10000'", "set [security] allow_insecure = true"),
         ("[endpoints]\nadvertise = 'tcp://x:1'", "allowed: a host name"),
     ] {

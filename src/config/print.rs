@@ -212,9 +212,10 @@ mod tests {
         let demo = Config::from_toml(&template(true), base).unwrap();
         assert_eq!(demo.logs.len(), 3);
         assert_eq!(demo.serial, [SerialConfig::new("scanner", PortPath::SimLoop)]);
-        // Each commented key may be switched on alone; the keys of [[log]] and of [[serial]] all together.
+        // Each commented key may be switched on alone; those of [[log]], [[serial]] and [[forward]] all together.
         let text = template(false);
-        for line in text.lines().filter(|line| line.starts_with("# ") && line.contains(" = ")) {
+        let (single, _) = text.split_once("# [[forward]]").unwrap();
+        for line in single.lines().filter(|line| line.starts_with("# ") && line.contains(" = ")) {
             let key = line.trim_start_matches("# ").split(' ').next().unwrap();
             if !KEYS.iter().any(|known| known.name == key) {
                 continue;

@@ -184,7 +184,7 @@ fn the_file_says_where() {
         ("[serial]\nid = 'a'", "line 1:2: [serial]: there may be several, write [[serial]]"),
         ("serial = ['a']", "write each as a table [[serial]]"),
         ("[[serials]]\nid = 'a'", "[serials]: no such table; did you mean [[serial]]?"),
-        ("[xyz]", "[security], [[log]] and [[serial]]"),
+        ("[xyz]", "[security], [[log]], [[serial]] and [[forward]]"),
     ] {
         let message = toml(text).unwrap_err();
         assert!(message.contains(part), "{text}\n{message}");

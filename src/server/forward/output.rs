@@ -37,10 +37,11 @@ impl Output {
         let mut lossy = false;
         if first.send(&mut self.socket, flags | zmq::DONTWAIT).is_ok() {
             self.may_wait = true;
-        } else if !std::mem::take(&mut self.may_wait) || !self.wait(first, flags, go_on) {
-            lossy = self.send_lossy(first, flags);
-        } else {
+        } else if self.wait(first, flags, go_on) {
             self.may_wait = true;
+        } else {
+            self.may_wait = false;
+            lossy = self.send_lossy(first, flags);
         }
         let last = rest.len();
         for (index, frame) in rest.iter_mut().enumerate() {
@@ -56,18 +57,22 @@ impl Output {
         lost().since(before)
     }
 
-    /// Tries for `send_wait`; whether the frame went through.
+    /// Tries for `send_wait`, or for a millisecond if it may not wait; whether the frame went through.
+    ///
+    /// The millisecond is needed: a send that may not wait looks for news of its queues but now and then, and takes one
+    /// that was just read for full.
     fn wait(&mut self, frame: &mut Incoming, flags: i32, mut go_on: impl FnMut() -> bool) -> bool {
-        let deadline = Instant::now() + self.send_wait;
-        self.waits += 1;
-        while let Some(left) = deadline.checked_duration_since(Instant::now()).filter(|_| go_on()) {
+        let most = if self.may_wait { self.send_wait } else { Duration::ZERO };
+        let deadline = Instant::now() + most;
+        self.waits += u64::from(self.may_wait);
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
             let slice = left.min(SLICE).as_millis().max(1) as i32;
             let sent = self.socket.set_sndtimeo(slice).and_then(|()| frame.send(&mut self.socket, flags));
-            if sent.is_ok() {
-                return true;
+            if sent.is_ok() || left <= SLICE || !go_on() {
+                return sent.is_ok();
             }
         }
-        false
     }
 
     /// Sends a frame to those who have room for it; NODROP is off afterwards.

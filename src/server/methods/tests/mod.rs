@@ -13,9 +13,10 @@ use serde_json::{Map, Value, json};
 
 use super::{Called, Outcome, call, methods};
 use crate::Kind;
-use crate::config::{AudioOutput, Config, Overrides};
+use crate::config::{AudioOutput, Config, ForwardConfig, Overrides};
 use crate::journal::{Journal, Options};
 use crate::server::state::Shared;
+use crate::server::{forward, socket};
 use crate::wire::rpc::{self, Fault, Params};
 use schema::{problem, resolve, types};
 
@@ -28,9 +29,10 @@ fn document() -> Value {
     serde_json::from_str(include_str!("../../../../docs/commands.json")).unwrap()
 }
 
-/// A gateway without endpoints.
+/// A gateway without threads, and without endpoints but those of a forwarder.
 struct Bench {
     shared: Shared,
+    _sockets: Vec<forward::Bound>,
     _dir: tempfile::TempDir,
 }
 
@@ -42,8 +44,15 @@ impl Bench {
         let overrides = Overrides { config: Some(file), ..Overrides::default() };
         let mut config = Config::load(&overrides).unwrap().config;
         config.audio.output = AudioOutput::Null;
+        let any = "tcp://127.0.0.1:0";
+        let forward = ForwardConfig { monitor: Some(any.to_owned()), ..ForwardConfig::new(any, any) };
+        config.forward = vec![ForwardConfig { journal: true, ..forward }];
+        let context = zmq::Context::new();
+        let sockets = forward::bind(&mut socket::Binder::new(&context, &config), &config.forward).unwrap();
+        let forwards = sockets.iter().map(forward::Bound::handle).collect();
         let (journal, recovery) = Journal::open(Options::new(&config.journal.dir)).unwrap();
-        Bench { shared: Shared::new(config, Vec::new(), journal, recovery, Vec::new()).unwrap(), _dir: dir }
+        let shared = Shared::new(config, Vec::new(), journal, recovery, forwards).unwrap();
+        Bench { shared, _sockets: sockets, _dir: dir }
     }
 
     fn call(&self, method: &str, params: &Map<String, Value>) -> Called {

@@ -78,6 +78,15 @@ fn results_are_as_described() {
     );
     let first = asker.ask("events.replay", json!({"max_bytes": 1, "session": "another"}));
     assert!(first["next"].is_u64() && first["complete"] == false, "{first}");
+    assert_eq!(asker.ask("forward.pause", json!({})), json!({"id": "main", "paused": true}));
+    bench.shared.forwards[0].register(b"logTestV1");
+    bench.shared.forwards[0].register(b"\xff");
+    let stats = asker.ask("forward.stats", json!({"id": "main"}));
+    let forward = &stats["forwards"][0];
+    assert_eq!(forward["registered"], json!({"logTestV1": 1, "\\xff": 1}));
+    assert_eq!((&forward["paused"], &forward["registrations"]), (&json!(true), &json!(2)));
+    asker.ask("forward.resume", json!({"id": "main"}));
+    assert_eq!(asker.ask("forward.stats", json!({}))["forwards"][0]["paused"], false);
     serial(&mut asker);
     asker.ask("shutdown", json!({}));
 
