@@ -18,6 +18,7 @@ mod sim;
 mod status;
 mod supervisor;
 mod tail;
+mod tail_forward;
 mod tell;
 mod version;
 
@@ -93,7 +94,7 @@ enum Command {
     Reopen,
     /// Log one line, or each line of standard input
     Push(push::Push),
-    /// Show events as they come: what the hardware says, states, log records
+    /// Show events as they come: what the hardware says, states, log records; or what passes a forwarder
     Tail(tail::Tail),
     /// Ask the gateway: any method, such as serial.write or audio.play
     Request(request::Request),

@@ -8,28 +8,31 @@ use chrono::{DateTime, Local, SecondsFormat, Utc};
 use clap::ValueEnum;
 use serde_json::{Map, Value};
 
-use crate::cli::exit::{Failure, UNAVAILABLE};
+use crate::cli::exit::Failure;
 use crate::cli::output::{complain, say};
-use crate::cli::{Target, duration};
+use crate::cli::{Target, duration, tail_forward};
 use crate::client::{Client, Message, SubscribeOptions};
 use crate::wire::event::SYNC;
 use crate::wire::text::escape_controls;
 use crate::wire::{Event, data};
 
-/// Show events as they come: what the hardware says, states, log records
+/// Show events as they come: what the hardware says, states, log records; or what passes a forwarder
 #[derive(Debug, clap::Args)]
 pub struct Tail {
     /// Such as serial/scanner/rx/ or log/; without any it is everything. Bytes as read (serial/ID/raw/) only where they are named
-    topics: Vec<String>,
-    /// Each event as a JSON object on a line of its own
+    pub(super) topics: Vec<String>,
+    /// What passes a [[forward]] instead: the only one, or --forward=ID. Topics are then those of its messages
+    #[arg(long, value_name = "ID", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    forward: Option<String>,
+    /// Each event or message as a JSON object on a line of its own
     #[arg(long)]
-    json: bool,
-    /// End after so many events
+    pub(super) json: bool,
+    /// End after so many
     #[arg(short = 'n', long)]
-    count: Option<u64>,
-    /// End after so long, such as 500ms or 2m; plain numbers are seconds. With --count too few events are a failure
+    pub(super) count: Option<u64>,
+    /// End after so long, such as 500ms or 2m; plain numbers are seconds. With --count too few are a failure
     #[arg(long, value_parser = duration)]
-    timeout: Option<Duration>,
+    pub(super) timeout: Option<Duration>,
     /// Whether to use colours
     #[arg(long, value_enum, default_value_t, value_name = "WHEN")]
     color: Color,
@@ -47,11 +50,14 @@ enum Color {
 /// How long to wait for a gateway at the start. Later, one that is gone is waited for.
 const START: Duration = Duration::from_secs(5);
 /// How long to wait for the next message at a time.
-const ROUND: Duration = Duration::from_secs(3600);
+pub(super) const ROUND: Duration = Duration::from_secs(3600);
 
 impl Tail {
     /// Prints until the end that was asked for, or a signal.
     pub fn run(&self, target: &Target) -> Result<(), Failure> {
+        if let Some(id) = &self.forward {
+            return tail_forward::run(self, id, target);
+        }
         let client = Client::connect(target.url.as_deref())?;
         // Log records come to those only who ask for them by name.
         let everything = ["".to_owned(), "log/".to_owned()];
@@ -62,11 +68,7 @@ impl Tail {
         if std::io::stderr().is_terminal() && !self.json {
             complain(&format!("listening at {}; Ctrl-C ends it", client.url()));
         }
-        let paint = Paint(match self.color {
-            Color::Auto => std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none(),
-            Color::Always => true,
-            Color::Never => false,
-        });
+        let paint = self.paint();
         // They say the same as the frames that they become.
         let raw = self.topics.iter().any(|topic| topic.trim_end_matches('/').ends_with("/raw"));
         let deadline = self.timeout.map(|timeout| Instant::now() + timeout);
@@ -86,12 +88,15 @@ impl Tail {
                 None => {}
             }
         }
-        match self.count {
-            Some(count) if seen < count => {
-                Err(Failure::new(UNAVAILABLE, format!("{seen} of {count} events came in time (TIMEOUT)")))
-            }
-            _ => Ok(()),
-        }
+        self.enough(seen)
+    }
+
+    pub(super) fn paint(&self) -> Paint {
+        Paint(match self.color {
+            Color::Auto => std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none(),
+            Color::Always => true,
+            Color::Never => false,
+        })
     }
 }
 
@@ -124,9 +129,17 @@ fn json(event: Event) -> String {
 }
 
 #[derive(Clone, Copy)]
-struct Paint(bool);
+pub(super) struct Paint(pub bool);
 
 impl Paint {
+    pub(super) fn dim(self, text: &str) -> String {
+        self.text(Style::new().dimmed(), text)
+    }
+
+    pub(super) fn topic(self, text: &str) -> String {
+        self.text(AnsiColor::Cyan.on_default(), text)
+    }
+
     fn text(self, style: Style, text: &str) -> String {
         if self.0 && !text.is_empty() { format!("{style}{text}{style:#}") } else { text.to_owned() }
     }
@@ -135,11 +148,9 @@ impl Paint {
 /// `23:04:02.123 serial/scanner/rx/ 4006381333931`: one line whatever is in it.
 fn line(event: &Event, paint: Paint) -> String {
     let time = DateTime::<Utc>::from_timestamp_nanos(event.time_ns).with_timezone(&Local);
-    let dim = Style::new().dimmed();
-    let color = |color: AnsiColor| color.on_default();
     let mut words = vec![
-        paint.text(dim, &time.format("%H:%M:%S%.3f").to_string()),
-        paint.text(color(AnsiColor::Cyan), &printable(event.topic.as_bytes())),
+        paint.dim(&time.format("%H:%M:%S%.3f").to_string()),
+        paint.topic(&printable(event.topic.as_bytes())),
         paint.text(style(event), &printable(&event.payload)),
     ];
     // What a state or a lease is about is in the fields; of a log record the rest is in the log.
@@ -150,7 +161,7 @@ fn line(event: &Event, paint: Paint) -> String {
             (_, Value::String(text)) => text.clone(),
             (_, other) => other.to_string(),
         };
-        words.push(paint.text(dim, &format!("{name}={}", printable(shown.as_bytes()))));
+        words.push(paint.dim(&format!("{name}={}", printable(shown.as_bytes()))));
     }
     words.join(" ")
 }

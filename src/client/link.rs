@@ -134,6 +134,8 @@ impl Link {
         let monitor = context.socket(zmq::PAIR).map_err(what)?;
         socket.set_linger(0).map_err(what)?;
         monitor.set_linger(0).map_err(what)?;
+        // libzmq's I/O thread waits where events are not read: with it every socket of the context.
+        monitor.set_rcvhwm(0).map_err(what)?;
         socket.set_ipv6(address.needs_ipv6()).map_err(what)?;
         let name = format!("inproc://monitor-{}", COUNT.fetch_add(1, Ordering::Relaxed));
         let mut events = vec![

@@ -1,7 +1,7 @@
 //! The client's side.
 //!
 //! [`Client`] is for programs: a connection that lasts, with requests and subscriptions. [`Requester`] and [`Pusher`] are for
-//! commands that ask or log once and end.
+//! commands that ask or log once and end, [`Follower`] for who watches a forwarder.
 //!
 //! One I/O thread (`io.rs`) owns the sockets of a [`Client`]; handles give it work and wake it.
 //!
@@ -17,6 +17,7 @@
 mod calls;
 mod dial;
 mod feed;
+mod follower;
 mod handle;
 mod hello;
 mod io;
@@ -30,6 +31,7 @@ mod shared;
 mod subscription;
 
 pub use crate::events::Published;
+pub use follower::{Follower, Passed};
 pub use handle::Client;
 pub use hello::Hello;
 pub use options::{Options, SubscribeOptions};

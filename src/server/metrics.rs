@@ -85,7 +85,7 @@ impl LogMetrics {
         // Read in this order, so that what is in the batch now shows as pending and never as negative.
         let text = named(&RULES, &self.text);
         let dropped = named(&Drop::ALL.map(Drop::name), &self.dropped);
-        let lost: u64 = self.dropped.iter().map(|count| get(count)).sum();
+        let lost: u64 = self.dropped.iter().map(get).sum();
         let written = get(&self.written);
         let received = get(&self.received);
         json!({

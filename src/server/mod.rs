@@ -168,7 +168,9 @@ impl Channels {
 
 fn join(threads: impl IntoIterator<Item = JoinHandle<()>>) -> Result<()> {
     let panicked = |_| Error::new(Kind::Internal, "a thread ended by a panic; see the log");
-    threads.into_iter().fold(Ok(()), |so_far, thread| so_far.and(thread.join().map_err(panicked)))
+    // All are waited for, whatever became of the first.
+    let ends: Vec<Result<()>> = threads.into_iter().map(|thread| thread.join().map_err(panicked)).collect();
+    ends.into_iter().collect()
 }
 
 impl Server {

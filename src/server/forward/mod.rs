@@ -15,6 +15,8 @@ mod monitor;
 mod output;
 mod peers;
 mod relay;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};

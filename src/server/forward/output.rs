@@ -34,15 +34,9 @@ impl Output {
         let Some((first, rest)) = frames.split_first_mut() else { return Lost::default() };
         let more = |last: bool| if last { 0 } else { zmq::SNDMORE };
         let flags = more(rest.is_empty());
-        let mut lossy = false;
-        if first.send(&mut self.socket, flags | zmq::DONTWAIT).is_ok() {
-            self.may_wait = true;
-        } else if self.wait(first, flags, go_on) {
-            self.may_wait = true;
-        } else {
-            self.may_wait = false;
-            lossy = self.send_lossy(first, flags);
-        }
+        let sent = first.send(&mut self.socket, flags | zmq::DONTWAIT).is_ok();
+        self.may_wait = sent || self.wait(first, flags, go_on);
+        let mut lossy = !self.may_wait && self.send_lossy(first, flags);
         let last = rest.len();
         for (index, frame) in rest.iter_mut().enumerate() {
             let flags = more(index + 1 == last);

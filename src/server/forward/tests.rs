@@ -1,0 +1,165 @@
+//! The parts of a forwarder by themselves; all together is tested with foreign clients in tests/interop.
+
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use hwgate_zmq::Incoming;
+
+use super::output::Output;
+use super::peers::Peers;
+
+const WATCHDOG: Duration = Duration::from_secs(30);
+const BODY: usize = 4096;
+
+/// An output over tcp, whose subscribers read nothing unless they are told to.
+struct Rig {
+    context: zmq::Context,
+    /// Both ends of what makes frames such as a forwarder receives.
+    frames: (zmq::Socket, zmq::Socket),
+    output: Output,
+    endpoint: String,
+}
+
+impl Rig {
+    fn new(send_wait: Duration) -> Rig {
+        let context = zmq::Context::new();
+        let socket = context.socket(zmq::XPUB).unwrap();
+        socket.set_sndhwm(100).unwrap();
+        socket.bind("tcp://127.0.0.1:*").unwrap();
+        let endpoint = socket.get_last_endpoint().unwrap().unwrap();
+        let frames = [(); 2].map(|()| context.socket(zmq::PAIR).unwrap());
+        frames[0].bind("inproc://frames").unwrap();
+        frames[1].connect("inproc://frames").unwrap();
+        Rig { output: Output::new(socket, send_wait).unwrap(), endpoint, frames: frames.into(), context }
+    }
+
+    fn subscriber(&self, topic: &str) -> zmq::Socket {
+        let socket = self.context.socket(zmq::SUB).unwrap();
+        socket.set_rcvhwm(100).unwrap();
+        socket.set_rcvtimeo(2000).unwrap();
+        socket.set_subscribe(topic.as_bytes()).unwrap();
+        socket.connect(&self.endpoint).unwrap();
+        assert_eq!(self.output.socket.recv_bytes(0).unwrap()[1..], *topic.as_bytes());
+        socket
+    }
+
+    /// Sends `[topic, number, body]`; tells what was lost.
+    fn send(&mut self, topic: &str, number: u32, go_on: impl FnMut() -> bool) -> hwgate_zmq::Lost {
+        let parts = [topic.as_bytes(), &number.to_le_bytes(), &[b'x'; BODY]];
+        self.frames.0.send_multipart(parts, 0).unwrap();
+        let mut frames = [(); 3].map(|()| Incoming::new());
+        frames.iter_mut().for_each(|frame| frame.receive(&mut self.frames.1, 0).unwrap());
+        self.output.send(&mut frames, go_on)
+    }
+}
+
+fn received(socket: &zmq::Socket) -> Vec<u32> {
+    let number = |frames: Vec<Vec<u8>>| {
+        assert_eq!((frames.len(), frames[2].len()), (3, BODY));
+        u32::from_le_bytes(frames[1][..].try_into().unwrap())
+    };
+    std::iter::from_fn(|| socket.recv_multipart(0).ok()).map(number).collect()
+}
+
+/// One subscriber reads, one does not. Everyone waits once; then the first has everything in order, and what the other
+/// has in the end and what it lost are all there was.
+#[test]
+fn a_stuck_subscriber_is_waited_for_once_and_its_losses_are_counted() {
+    let mut rig = Rig::new(Duration::from_millis(300));
+    let (quick, stuck) = (rig.subscriber(""), rig.subscriber("a"));
+    let total = 10_000;
+    let reader = std::thread::spawn(move || received(&quick));
+    let start = Instant::now();
+    let mut lost = 0;
+    for number in 0..total {
+        lost += rig.send("abc", number, || true).messages;
+    }
+    assert!(start.elapsed() < WATCHDOG);
+    // The reader may have been behind for a moment too, and caught up.
+    assert!(rig.output.waits > 0, "nobody was waited for");
+    assert!(lost > 0, "a queue of 100 took {total}");
+    let got = received(&stuck);
+    assert!(got.is_sorted());
+    assert_eq!(got.len() as u64 + lost, u64::from(total));
+    assert!(reader.join().unwrap().into_iter().eq(0..total));
+}
+
+/// With two that are stuck at different times the second is waited for as well, since messages went through between.
+#[test]
+fn each_that_becomes_stuck_is_waited_for_once() {
+    let mut rig = Rig::new(Duration::from_millis(50));
+    let stuck: Vec<zmq::Socket> = ["a", "b"].map(|topic| rig.subscriber(topic)).into();
+    for topic in ["a", "b"] {
+        let mut number = 0;
+        while rig.send(topic, number, || true).messages == 0 {
+            number += 1;
+        }
+        for number in 0..500 {
+            assert_eq!(rig.send(topic, number, || true).deliveries, 1, "it is passed over now");
+        }
+        assert_eq!(rig.send("c", 0, || true).messages, 0, "nobody subscribed to it");
+    }
+    assert_eq!(rig.output.waits, 2);
+    drop(stuck);
+}
+
+#[test]
+fn a_wait_ends_when_the_gateway_stops() {
+    let mut rig = Rig::new(Duration::from_secs(60));
+    let stuck = rig.subscriber("a");
+    let start = Instant::now();
+    let mut number = 0;
+    while rig.send("a", number, || false).messages == 0 {
+        number += 1;
+    }
+    assert!(start.elapsed() < WATCHDOG);
+    drop(stuck);
+}
+
+/// C65: nobody reads the news of connections, thousands of which come and go, and messages pass all the same, also
+/// through other sockets of the context.
+#[test]
+fn c65_an_unread_socket_monitor_holds_up_nothing() {
+    let context = zmq::Context::new();
+    let listening = |kind| {
+        let socket = context.socket(kind).unwrap();
+        socket.set_rcvtimeo(WATCHDOG.as_millis() as i32).unwrap();
+        let peers = Peers::watch(&context, &socket).unwrap();
+        socket.bind("tcp://127.0.0.1:*").unwrap();
+        let endpoint = socket.get_last_endpoint().unwrap().unwrap();
+        (socket, peers, endpoint)
+    };
+    let (input, mut peers, endpoint) = listening(zmq::SUB);
+    let (other, _unread, other_endpoint) = listening(zmq::PULL);
+    input.set_subscribe(b"").unwrap();
+    let address = endpoint.strip_prefix("tcp://").unwrap();
+    for _ in 0..3000 {
+        drop(TcpStream::connect(address).unwrap());
+    }
+    let publisher = context.socket(zmq::PUB).unwrap();
+    publisher.connect(&endpoint).unwrap();
+    let push = context.socket(zmq::PUSH).unwrap();
+    push.connect(&other_endpoint).unwrap();
+    for number in 0..50_u32 {
+        push.send(&number.to_le_bytes()[..], 0).unwrap();
+        assert_eq!(other.recv_bytes(0).unwrap(), number.to_le_bytes());
+    }
+    // The publisher has no subscriber until its connection is made, which these cannot tell.
+    let start = Instant::now();
+    let mut passed = 0;
+    while passed < 50 {
+        publisher.send("x", 0).unwrap();
+        passed += u32::from(input.poll(zmq::POLLIN, 10).unwrap() > 0 && input.recv_bytes(0).is_ok());
+        assert!(start.elapsed() < WATCHDOG, "{passed} of 50 passed");
+    }
+    let start = Instant::now();
+    while peers.count() != 1 {
+        assert!(start.elapsed() < WATCHDOG, "{} connections", peers.count());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    drop(publisher);
+    while peers.count() != 0 {
+        assert!(start.elapsed() < WATCHDOG, "{} connections", peers.count());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
