@@ -179,7 +179,7 @@ fn style(event: &Event) -> Style {
 }
 
 /// Bytes as text that cannot steer a terminal; those that are no UTF-8 as `\xNN`.
-fn printable(bytes: &[u8]) -> String {
+pub(super) fn printable(bytes: &[u8]) -> String {
     let mut text = Vec::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
         escape_controls(chunk.valid(), &mut text);

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::exit::{Failure, UNAVAILABLE};
 use super::output::{complain, say};
-use super::tail::{Paint, ROUND, Tail};
+use super::tail::{Paint, ROUND, Tail, printable};
 use crate::cli::Target;
 use crate::client::{Client, Follower, Passed};
 use crate::wire::{data, text};
@@ -57,7 +57,10 @@ fn json(frames: &[Vec<u8>]) -> String {
 /// `23:04:02.123 door open`: time of arrival, topic, text. The text is decoded as in the log, so it is one line and
 /// cannot steer a terminal.
 fn line(frames: &[Vec<u8>], paint: Paint) -> String {
-    let texts = frames.iter().map(|frame| text::decode(text::classify(frame, None), frame).text.into_owned());
+    let texts = frames.iter().map(|frame| {
+        let text = text::decode(text::classify(frame, None), frame).text;
+        printable(text.as_bytes())
+    });
     let mut words = vec![paint.dim(&Local::now().format("%H:%M:%S%.3f").to_string())];
     words.extend(texts.enumerate().map(|(index, text)| match index {
         0 if frames.len() > 1 => paint.topic(&text),
