@@ -253,6 +253,9 @@ mod tests {
         assert!(missing.is_empty(), "add to docs/CONFIG.md:\n{}", missing.join("\n"));
         let (_, example) = text.split_once("```toml\n").unwrap();
         let config = Config::from_toml(example.split("```").next().unwrap(), Path::new("/base")).unwrap();
-        assert_eq!((config.logs.len(), config.serial.len()), (2, 1));
+        assert_eq!((config.logs.len(), config.serial.len(), config.forward.len()), (2, 1, 1));
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/forward/hwgate.toml");
+        let config = Config::from_toml(&std::fs::read_to_string(path).unwrap(), Path::new("/base")).unwrap();
+        assert!(config.forward[0].journal);
     }
 }
