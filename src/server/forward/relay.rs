@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use hwgate_zmq::Incoming;
+use hwgate_zmq::{Incoming, ReceiveBuffers};
 
 use super::Forward;
 use super::counts::Counts;
@@ -48,6 +48,7 @@ pub(super) struct Relay {
     recorder: Option<Recorder>,
     /// The message at hand, received into again and again.
     frames: Vec<Incoming>,
+    buffers: ReceiveBuffers,
     counts: Counts,
     duties_at: Instant,
     slow: Trouble,
@@ -113,6 +114,7 @@ impl Relay {
             monitor,
             recorder,
             frames: vec![Incoming::new()],
+            buffers: ReceiveBuffers::default(),
             counts: Counts::default(),
             duties_at: Instant::now(),
             slow: Trouble::new(),
@@ -190,13 +192,18 @@ impl Relay {
             taken += 1;
             self.counts.received += 1;
             self.counts.bytes += bytes as u64;
+            let paused = self.forward.is_paused();
+            if !paused {
+                self.record(count, bytes);
+            }
+            // They may wait in subscribers' queues for long.
+            self.buffers.leave(&mut self.frames[..count]);
             if let Some(monitor) = &mut self.monitor {
                 monitor.keep(&self.frames[..count]);
             }
-            if self.forward.is_paused() {
+            if paused {
                 self.counts.paused += 1;
             } else {
-                self.record(count, bytes);
                 self.send(count);
             }
             if let Some(monitor) = &mut self.monitor {

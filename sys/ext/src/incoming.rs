@@ -64,6 +64,24 @@ impl Incoming {
         if rc < 0 { Err(last_error()) } else { Ok(()) }
     }
 
+    /// Gives the bytes memory of their own. What else belongs to the message, such as its peer's address, is lost.
+    pub(crate) fn detach(&mut self) {
+        let size = self.bytes().len();
+        let mut copy = Incoming::new();
+        // SAFETY: the message is initialised and holds nothing, so it may be initialised again; then it has `size`
+        // bytes, which nobody else refers to, and the bytes copied are those of another message.
+        unsafe {
+            if zmq_sys::zmq_msg_init_size(&raw mut *copy.message, size) != 0 {
+                // No memory: the message stays where it is.
+                zmq_sys::zmq_msg_init(&raw mut *copy.message);
+                return;
+            }
+            let to = zmq_sys::zmq_msg_data(&raw mut *copy.message).cast::<u8>();
+            std::ptr::copy_nonoverlapping(self.bytes().as_ptr(), to, size);
+        }
+        std::mem::swap(&mut self.message, &mut copy.message);
+    }
+
     /// Makes this another reference to the bytes of `other`; what it held is let go.
     pub fn share(&mut self, other: &Incoming) {
         // SAFETY: both messages are initialised; libzmq counts the reference in the source, which is borrowed from

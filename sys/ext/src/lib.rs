@@ -15,6 +15,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod buffers;
 mod incoming;
 mod lost;
 
@@ -23,6 +24,7 @@ use std::ffi::c_int;
 use std::fmt;
 use zmq::Socket;
 
+pub use buffers::ReceiveBuffers;
 pub use incoming::{Incoming, Peers};
 pub use lost::{Lost, lost};
 
