@@ -16,14 +16,15 @@ const CROWDED: u32 = 16;
 pub struct ReceiveBuffers {
     /// Where the last frame was.
     last: usize,
-    /// Frames seen in its buffer.
-    frames: u32,
-    /// Whether there were enough in the buffer before it, from which the next is guessed.
+    /// Frames seen in its buffer, and in the one before it.
+    frames: [u32; 2],
+    /// Whether there are many in this one, by a guess from the two before it: between two full buffers there is a frame
+    /// that was cut by the end of one, and has memory of its own.
     crowded: bool,
 }
 
 impl ReceiveBuffers {
-    /// Gives the bytes of a message memory of their own, if the last buffer was left nearly for itself. What else belongs to
+    /// Gives the bytes of a message memory of their own, if it would keep a buffer nearly for itself. What else belongs to
     /// it, such as its peer's address, may be lost.
     pub fn leave(&mut self, message: &mut [Incoming]) {
         for frame in message {
@@ -33,10 +34,10 @@ impl ReceiveBuffers {
             }
             let here = bytes.as_ptr() as usize;
             if here.wrapping_sub(self.last) < IN_BUFFER.end {
-                self.frames += 1;
+                self.frames[0] += 1;
             } else {
-                self.crowded = self.frames >= CROWDED;
-                self.frames = 1;
+                self.crowded = self.frames.iter().any(|count| *count >= CROWDED);
+                self.frames = [1, self.frames[0]];
             }
             self.last = here;
             if !self.crowded {
