@@ -44,6 +44,8 @@ use relay::Relay;
 
 /// Topics that are remembered by name; further registrations are answered and counted all the same.
 const REGISTERED: usize = 1000;
+/// Of a longer topic the rest is not remembered, in bytes.
+const TOPIC_BYTES: usize = 1024;
 
 /// A forwarder as other threads see it.
 pub(super) struct Forward {
@@ -86,13 +88,14 @@ impl Forward {
 
     /// Notes that a producer registered a topic.
     pub fn register(&self, topic: &[u8]) {
-        let name = text::decode(text::classify(topic, None), topic).text.into_owned();
+        let decoded = text::decode(text::classify(topic, None), topic).text;
+        let name = &decoded[..decoded.floor_char_boundary(TOPIC_BYTES)];
         let mut registered = guard(&self.registered);
         registered.count += 1;
         let room = registered.topics.len() < REGISTERED;
-        match registered.topics.get_mut(&name) {
+        match registered.topics.get_mut(name) {
             Some(count) => *count += 1,
-            None if room => drop(registered.topics.insert(name, 1)),
+            None if room => drop(registered.topics.insert(name.to_owned(), 1)),
             None => {}
         }
     }

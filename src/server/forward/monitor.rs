@@ -25,11 +25,11 @@ impl Monitor {
         Monitor { socket, topics: 0, frames: Vec::new(), used: 0 }
     }
 
-    /// Learns who watches.
-    pub fn take_subscriptions(&mut self) {
+    /// Learns who watches; tells whether that was all there is to know.
+    pub fn take_subscriptions(&mut self) -> bool {
         super::relay::subscriptions(&self.socket, |subscribed| {
             self.topics = if subscribed { self.topics + 1 } else { self.topics.saturating_sub(1) };
-        });
+        })
     }
 
     /// Keeps another reference to the message, before the frames are sent elsewhere.

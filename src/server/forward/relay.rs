@@ -264,9 +264,12 @@ impl Relay {
 
     fn do_duties(&mut self, now: Instant) {
         self.duties_at = now + DUTIES;
-        subscriptions(&self.output.socket, |_| ());
+        let mut all = subscriptions(&self.output.socket, |_| ());
         if let Some(monitor) = &mut self.monitor {
-            monitor.take_subscriptions();
+            all &= monitor.take_subscriptions();
+        }
+        if !all {
+            self.duties_at = now;
         }
         self.counts.publishers = self.publishers.count();
         self.counts.subscribers = self.subscribers.count();
@@ -318,10 +321,10 @@ impl Relay {
 }
 
 /// Takes what subscribers sent: whether a topic was subscribed to for the first time, or by nobody any more. Unread it
-/// would pile up.
-pub(super) fn subscriptions(socket: &zmq::Socket, mut each: impl FnMut(bool)) {
+/// would pile up. Tells whether that was all.
+pub(super) fn subscriptions(socket: &zmq::Socket, mut each: impl FnMut(bool)) -> bool {
     for _ in 0..TURN {
-        let Ok(frames) = socket.recv_multipart(zmq::DONTWAIT) else { return };
+        let Ok(frames) = socket.recv_multipart(zmq::DONTWAIT) else { return true };
         // Anything else is a message that some XSUB sent; nobody reads those.
         match &frames[..] {
             [frame] if frame.first() == Some(&1) => each(true),
@@ -329,4 +332,5 @@ pub(super) fn subscriptions(socket: &zmq::Socket, mut each: impl FnMut(bool)) {
             _ => {}
         }
     }
+    false
 }
