@@ -8,7 +8,7 @@ use chrono::{DateTime, Local, SecondsFormat, Utc};
 use clap::ValueEnum;
 use serde_json::{Map, Value};
 
-use crate::cli::exit::Failure;
+use crate::cli::exit::{Failure, UNAVAILABLE};
 use crate::cli::output::{complain, say};
 use crate::cli::{Target, duration, tail_forward};
 use crate::client::{Client, Message, SubscribeOptions};
@@ -88,7 +88,17 @@ impl Tail {
                 None => {}
             }
         }
-        self.enough(seen)
+        self.enough(seen, "events")
+    }
+
+    /// Whether that were all that were asked for.
+    pub(super) fn enough(&self, seen: u64, what: &str) -> Result<(), Failure> {
+        match self.count {
+            Some(count) if seen < count => {
+                Err(Failure::new(UNAVAILABLE, format!("{seen} of {count} {what} came in time (TIMEOUT)")))
+            }
+            _ => Ok(()),
+        }
     }
 
     pub(super) fn paint(&self) -> Paint {

@@ -6,7 +6,7 @@ use std::time::Instant;
 use chrono::{Local, SecondsFormat, Utc};
 use serde_json::{Map, Value};
 
-use super::exit::{Failure, UNAVAILABLE};
+use super::exit::Failure;
 use super::output::{complain, say};
 use super::tail::{Paint, ROUND, Tail, printable};
 use crate::cli::Target;
@@ -38,7 +38,7 @@ pub(super) fn run(tail: &Tail, id: &str, target: &Target) -> Result<(), Failure>
             None => {}
         }
     }
-    tail.enough(seen)
+    tail.enough(seen, "messages")
 }
 
 /// `{"time":"…","frames":[{"data":"door"},{"data":"open"}]}`; bytes that are no text are `data_base64`.
@@ -67,18 +67,6 @@ fn line(frames: &[Vec<u8>], paint: Paint) -> String {
         _ => text,
     }));
     words.join(" ")
-}
-
-impl Tail {
-    /// Whether that were all that were asked for.
-    pub(super) fn enough(&self, seen: u64) -> Result<(), Failure> {
-        match self.count {
-            Some(count) if seen < count => {
-                Err(Failure::new(UNAVAILABLE, format!("{seen} of {count} came in time (TIMEOUT)")))
-            }
-            _ => Ok(()),
-        }
-    }
 }
 
 #[cfg(test)]

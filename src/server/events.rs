@@ -9,6 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
+use super::socket::set_publisher;
 use super::state::{Pulse, Role, Shared};
 use crate::config::Config;
 use crate::events::Stored;
@@ -24,7 +25,7 @@ const TURN: usize = 1024;
 
 /// Sets what the socket has besides what all have.
 pub(super) fn set_options(socket: &zmq::Socket, config: &Config) -> zmq::Result<()> {
-    socket.set_sndhwm(config.events.send_hwm)?;
+    set_publisher(socket, config.events.send_hwm)?;
     // A client that reconnects before its old connection is found dead subscribes to the same `~sync/` again.
     socket.set_xpub_verbose(true)
 }

@@ -113,7 +113,7 @@ impl Recorder {
         let Message { first, second, count, bytes } = *message;
         self.metrics.received(bytes);
         let mut peers = std::mem::take(&mut self.peers);
-        // Peers over ipc have no address; they are on this machine.
+        // Peers without an address are on this machine.
         let host = peers.address(first, "localhost");
         let most = self.limits.max_text;
         if bytes > most {

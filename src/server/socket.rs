@@ -20,6 +20,19 @@ const KEEPALIVE_IDLE_S: i32 = 60;
 /// requests under way.
 const REPLY_HWM: i32 = 100_000;
 
+/// Subscriptions of one subscriber that libzmq holds until they are looked at. Few, since it takes them in as long as
+/// there are some, within a call for something else: whoever sends them without end would keep the thread there.
+const SUBSCRIPTIONS: i32 = 16;
+/// The longest subscription, in bytes; beyond it the subscriber is cut.
+const SUBSCRIPTION_BYTES: i64 = 64 << 10;
+
+/// Sets what XPUB sockets have besides what all have.
+pub(super) fn set_publisher(socket: &zmq::Socket, send_hwm: i32) -> zmq::Result<()> {
+    socket.set_sndhwm(send_hwm)?;
+    socket.set_rcvhwm(SUBSCRIPTIONS)?;
+    socket.set_maxmsgsize(SUBSCRIPTION_BYTES)
+}
+
 /// Makes listening sockets, and keeps what belongs to all of them.
 pub(super) struct Binder<'a> {
     context: &'a zmq::Context,

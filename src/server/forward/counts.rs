@@ -23,6 +23,7 @@ pub(super) struct Counts {
     pub shown: u64,
     /// As `lost`, of the monitor.
     pub monitor_lost: u64,
+    pub watchers: usize,
     pub publishers: usize,
     pub subscribers: usize,
 }
@@ -39,7 +40,7 @@ impl Counts {
         stats["publishers"] = json!(self.publishers);
         stats["subscribers"] = json!(self.subscribers);
         stats["monitor"] = match monitor {
-            true => json!({"out": self.shown, "lost": self.monitor_lost}),
+            true => json!({"out": self.shown, "lost": self.monitor_lost, "subscribers": self.watchers}),
             false => Value::Null,
         };
     }

@@ -26,7 +26,7 @@ use std::thread::JoinHandle;
 use serde_json::{Value, json};
 
 use super::metrics::LogMetrics;
-use super::socket::Binder;
+use super::socket::{Binder, set_publisher};
 use super::state::{Role, Shared};
 use crate::config::ForwardConfig;
 use crate::events::Hub;
@@ -153,18 +153,21 @@ fn bind_one(binder: &mut Binder<'_>, config: &ForwardConfig) -> Result<Bound> {
     })?;
     let mut subscribers = None;
     let output = bind(zmq::XPUB, "output", &config.output, &mut |socket| {
-        socket.set_sndhwm(config.send_hwm)?;
+        set_publisher(socket, config.send_hwm)?;
         subscribers = Some(Peers::watch(&context, socket)?);
         Ok(())
     })?;
-    let output = Output::new(output, config.send_wait).map_err(failed)?;
+    let output = Output::new(output).map_err(failed)?;
+    let mut watchers = None;
     let monitor = match &config.monitor {
-        Some(endpoint) => {
-            let set = &mut |socket: &zmq::Socket| socket.set_sndhwm(config.monitor_hwm);
-            Some(Monitor::new(bind(zmq::XPUB, "monitor", endpoint, set)?))
-        }
+        Some(endpoint) => Some(bind(zmq::XPUB, "monitor", endpoint, &mut |socket| {
+            set_publisher(socket, config.monitor_hwm)?;
+            watchers = Some(Peers::watch(&context, socket)?);
+            Ok(())
+        })?),
         None => None,
     };
+    let monitor = monitor.zip(watchers).map(|(socket, watchers)| Monitor::new(socket, watchers));
     let state = match &config.state {
         Some(endpoint) => Some(bind(zmq::ROUTER, "state", endpoint, &mut |_| Ok(()))?),
         None => None,
@@ -196,17 +199,17 @@ impl Bound {
     /// Starts the thread that passes messages on, and gives back the socket of `state`. The thread ends when
     /// [`Shared::stop_by`] was called and the input is drained.
     pub fn spawn(
-        self,
+        mut self,
         shared: &Arc<Shared>,
         context: &zmq::Context,
         forward: &Arc<Forward>,
     ) -> Result<(JoinHandle<()>, Option<zmq::Socket>)> {
+        let state = self.state.take();
         let (woken, waker) = wake::pair(context)?;
         let pulse = shared.attend(Role::Forward, waker);
-        let mut relay =
-            Relay::new(shared.clone(), forward.clone(), pulse, woken, self.input, self.output, self.monitor);
+        let mut relay = Relay::new(shared, forward, pulse, woken, self);
         let thread = std::thread::Builder::new().name("forward".into()).spawn(move || relay.run());
         let failed = |error| Error::new(Kind::Internal, format!("cannot start the forward thread: {error}"));
-        Ok((thread.map_err(failed)?, self.state))
+        Ok((thread.map_err(failed)?, state))
     }
 }

@@ -1,19 +1,21 @@
 //! Showing what comes in to whoever watches, as `["in", frames…]`, as pyzmq's monitored queue does.
 //!
-//! The socket is an XPUB, which subscribers cannot tell from a PUB: it says whether anyone watches, and messages are
-//! not even copied while nobody does. It never waits.
+//! The socket is an XPUB, which subscribers cannot tell from a PUB. It never waits, and while nobody is connected messages
+//! are not even copied. (Its subscriptions would tell more, but anyone can end those of others as far as libzmq tells.)
 
 use hwgate_zmq::{Incoming, lost};
 
 use super::counts::Counts;
+use super::peers::Peers;
+use super::relay::{KEPT, subscriptions};
 
 /// What stands before the frames of each message.
 const PREFIX: &str = "in";
 
 pub(super) struct Monitor {
     pub socket: zmq::Socket,
-    /// Topics that are subscribed to; each is told of when it first is and when it no longer is.
-    topics: usize,
+    pub watchers: Peers,
+    watched: bool,
     /// The message at hand.
     frames: Vec<Incoming>,
     /// Of them; the others are kept for longer messages.
@@ -21,20 +23,20 @@ pub(super) struct Monitor {
 }
 
 impl Monitor {
-    pub fn new(socket: zmq::Socket) -> Monitor {
-        Monitor { socket, topics: 0, frames: Vec::new(), used: 0 }
+    pub fn new(socket: zmq::Socket, watchers: Peers) -> Monitor {
+        Monitor { socket, watchers, watched: false, frames: Vec::new(), used: 0 }
     }
 
     /// Learns who watches; tells whether that was all there is to know.
-    pub fn take_subscriptions(&mut self) -> bool {
-        super::relay::subscriptions(&self.socket, |subscribed| {
-            self.topics = if subscribed { self.topics + 1 } else { self.topics.saturating_sub(1) };
-        })
+    pub fn take_news(&mut self, counts: &mut Counts) -> bool {
+        counts.watchers = self.watchers.count();
+        self.watched = counts.watchers > 0;
+        subscriptions(&self.socket)
     }
 
     /// Keeps another reference to the message, before the frames are sent elsewhere.
     pub fn keep(&mut self, frames: &[Incoming]) {
-        self.used = if self.topics == 0 { 0 } else { frames.len() };
+        self.used = if self.watched { frames.len() } else { 0 };
         if self.frames.len() < self.used {
             self.frames.resize_with(self.used, Incoming::new);
         }
@@ -55,6 +57,6 @@ impl Monitor {
         }
         counts.shown += u64::from(sent.is_ok());
         counts.monitor_lost += lost().since(before).deliveries;
-        self.frames.truncate(super::relay::KEPT);
+        self.frames.truncate(KEPT);
     }
 }

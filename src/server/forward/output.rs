@@ -1,35 +1,37 @@
 //! Sending to subscribers, some of which may be too slow.
 //!
-//! XPUB with NODROP tells when the queue of a subscriber is full. Then everyone waits for it, once and at most for
-//! `send_wait`; what it does not take by then is sent to the others alone, and the libzmq of this workspace counts what it
-//! lost (`hwgate_zmq::lost`). It gets messages again when it has read half of its queue.
+//! XPUB with NODROP tells when the queue of a subscriber is full. Then everyone waits for it, once and for a bounded time;
+//! what it does not take by then is sent to the others alone, and the libzmq of this workspace counts what it lost
+//! (`hwgate_zmq::lost`). It gets messages again when it has read half of its queue.
 
 use std::time::{Duration, Instant};
 
 use hwgate_zmq::{Incoming, Lost, lost, set_xpub_nodrop};
 
+use super::relay::subscriptions;
+
 /// How long the socket's queue may be sent for after it was closed, in milliseconds.
 const LINGER_MS: i32 = 2000;
-/// A wait is done in slices, so that the thread shows that it is alive and hears of a stop.
-const SLICE: Duration = Duration::from_millis(100);
+/// A wait is done in slices of so many milliseconds, between which the thread does what cannot wait for long.
+const SLICE_MS: i32 = 20;
 
 pub(super) struct Output {
     pub socket: zmq::Socket,
-    send_wait: Duration,
     /// Whether a full queue may be waited for: not again before a message has gone through.
     may_wait: bool,
     pub waits: u64,
 }
 
 impl Output {
-    pub fn new(mut socket: zmq::Socket, send_wait: Duration) -> zmq::Result<Output> {
+    pub fn new(mut socket: zmq::Socket) -> zmq::Result<Output> {
         set_xpub_nodrop(&mut socket, true)?;
         socket.set_linger(LINGER_MS)?;
-        Ok(Output { socket, send_wait, may_wait: true, waits: 0 })
+        Ok(Output { socket, may_wait: true, waits: 0 })
     }
 
-    /// Sends one message to all who subscribed to it, and tells what was lost. `go_on` is asked while it waits.
-    pub fn send(&mut self, frames: &mut [Incoming], go_on: impl FnMut() -> bool) -> Lost {
+    /// Sends one message to all who subscribed to it, and tells what was lost. When a queue is full, `go_on` is asked
+    /// again and again whether to wait longer than it has waited.
+    pub fn send(&mut self, frames: &mut [Incoming], go_on: impl FnMut(Duration) -> bool) -> Lost {
         let before = lost();
         let Some((first, rest)) = frames.split_first_mut() else { return Lost::default() };
         let more = |last: bool| if last { 0 } else { zmq::SNDMORE };
@@ -51,21 +53,22 @@ impl Output {
         lost().since(before)
     }
 
-    /// Tries for `send_wait`, or for a millisecond if it may not wait; whether the frame went through.
+    /// Tries as long as it may, at least for a millisecond; whether the frame went through.
     ///
     /// The millisecond is needed: a send that may not wait looks for news of its queues but now and then, and takes one
     /// that was just read for full.
-    fn wait(&mut self, frame: &mut Incoming, flags: i32, mut go_on: impl FnMut() -> bool) -> bool {
-        let most = if self.may_wait { self.send_wait } else { Duration::ZERO };
-        let deadline = Instant::now() + most;
+    fn wait(&mut self, frame: &mut Incoming, flags: i32, mut go_on: impl FnMut(Duration) -> bool) -> bool {
+        let begun = Instant::now();
         self.waits += u64::from(self.may_wait);
         loop {
-            let left = deadline.saturating_duration_since(Instant::now());
-            let slice = left.min(SLICE).as_millis().max(1) as i32;
+            let patient = self.may_wait && go_on(begun.elapsed());
+            let slice = if patient { SLICE_MS } else { 1 };
             let sent = self.socket.set_sndtimeo(slice).and_then(|()| frame.send(&mut self.socket, flags));
-            if sent.is_ok() || left <= SLICE || !go_on() {
+            if sent.is_ok() || !patient {
                 return sent.is_ok();
             }
+            // They come in while it waits, and would pile up.
+            while !subscriptions(&self.socket) {}
         }
     }
 

@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 
 use hwgate_zmq::{Incoming, ReceiveBuffers};
 
-use super::Forward;
 use super::counts::Counts;
 use super::monitor::Monitor;
 use super::output::Output;
 use super::peers::Peers;
+use super::{Bound, Forward};
 use crate::server::intake::DRAINED;
 use crate::server::recorder::{Message, Recorder};
 use crate::server::state::{Pulse, Shared};
@@ -30,6 +30,8 @@ pub(super) const KEPT: usize = 16;
 const DUTIES: Duration = Duration::from_millis(100);
 /// The longest the thread waits before it shows that it is alive.
 const WAIT: Duration = Duration::from_secs(1);
+/// The longest everyone waits for a slow subscriber while the gateway stops, so that there is time for the rest.
+const STOP_WAIT: Duration = Duration::from_millis(250);
 /// A subscriber that has lost nothing for so long is no longer too slow.
 const CALM: Duration = Duration::from_secs(1);
 /// How often a subscriber that is too slow is reported.
@@ -38,6 +40,7 @@ const REPORT: Duration = Duration::from_secs(60);
 pub(super) struct Relay {
     shared: Arc<Shared>,
     forward: Arc<Forward>,
+    send_wait: Duration,
     pulse: Pulse,
     woken: zmq::Socket,
     input: zmq::Socket,
@@ -92,19 +95,19 @@ impl Trouble {
 
 impl Relay {
     pub fn new(
-        shared: Arc<Shared>,
-        forward: Arc<Forward>,
+        shared: &Arc<Shared>,
+        forward: &Arc<Forward>,
         pulse: Pulse,
         woken: zmq::Socket,
-        (input, publishers): (zmq::Socket, Peers),
-        (output, subscribers): (Output, Peers),
-        monitor: Option<Monitor>,
+        bound: Bound,
     ) -> Relay {
         let name = format!("forward {}", forward.id);
-        let recorder = forward.log.as_ref().map(|log| Recorder::new(&shared, &name, &forward.id, log));
+        let recorder = forward.log.as_ref().map(|log| Recorder::new(shared, &name, &forward.id, log));
+        let Bound { config, input: (input, publishers), output: (output, subscribers), monitor, .. } = bound;
         Relay {
-            shared,
-            forward,
+            shared: shared.clone(),
+            forward: forward.clone(),
+            send_wait: config.send_wait,
             pulse,
             woken,
             input,
@@ -164,7 +167,8 @@ impl Relay {
         let mut items = vec![self.woken.as_poll_item(zmq::POLLIN), self.input.as_poll_item(zmq::POLLIN)];
         if idle {
             let others = [&self.output.socket, self.publishers.socket(), self.subscribers.socket()];
-            let monitor = self.monitor.as_ref().map(|monitor| &monitor.socket);
+            let monitor =
+                self.monitor.iter().flat_map(|monitor| [&monitor.socket, monitor.watchers.socket()]);
             items.extend(others.into_iter().chain(monitor).map(|socket| socket.as_poll_item(zmq::POLLIN)));
         }
         // A time below a millisecond is one, else the thread would turn round and round.
@@ -249,10 +253,15 @@ impl Relay {
     }
 
     fn send(&mut self, count: usize) {
-        let (pulse, shared) = (&self.pulse, &self.shared);
-        let lost = self.output.send(&mut self.frames[..count], || {
+        let Relay { pulse, shared, input, send_wait, .. } = self;
+        let lost = self.output.send(&mut self.frames[..count], |waited| {
             pulse.beat();
-            shared.stopping().is_none()
+            // Lets libzmq subscribe at publishers that connect meanwhile, which they wait for.
+            let _ = input.get_events();
+            match shared.stopping() {
+                None => waited < *send_wait,
+                Some(deadline) => waited < STOP_WAIT.min(*send_wait) && Instant::now() < deadline,
+            }
         });
         if lost.messages == 0 {
             self.counts.passed += 1;
@@ -264,9 +273,9 @@ impl Relay {
 
     fn do_duties(&mut self, now: Instant) {
         self.duties_at = now + DUTIES;
-        let mut all = subscriptions(&self.output.socket, |_| ());
+        let mut all = subscriptions(&self.output.socket);
         if let Some(monitor) = &mut self.monitor {
-            all &= monitor.take_subscriptions();
+            all &= monitor.take_news(&mut self.counts);
         }
         if !all {
             self.duties_at = now;
@@ -320,17 +329,9 @@ impl Relay {
     }
 }
 
-/// Takes what subscribers sent: whether a topic was subscribed to for the first time, or by nobody any more. Unread it
-/// would pile up. Tells whether that was all.
-pub(super) fn subscriptions(socket: &zmq::Socket, mut each: impl FnMut(bool)) -> bool {
-    for _ in 0..TURN {
-        let Ok(frames) = socket.recv_multipart(zmq::DONTWAIT) else { return true };
-        // Anything else is a message that some XSUB sent; nobody reads those.
-        match &frames[..] {
-            [frame] if frame.first() == Some(&1) => each(true),
-            [frame] if frame.first() == Some(&0) => each(false),
-            _ => {}
-        }
-    }
-    false
+/// Takes what subscribers sent, which nobody reads but would pile up: that topics are subscribed to for the first time, or
+/// by nobody any more, and messages of an XSUB. Tells whether that was all.
+pub(super) fn subscriptions(socket: &zmq::Socket) -> bool {
+    let mut message = zmq::Message::new();
+    (0..TURN).any(|_| socket.recv(&mut message, zmq::DONTWAIT).is_err())
 }

@@ -175,7 +175,9 @@ impl Peers {
     }
 
     fn remember(&mut self, connection: usize, message: &Incoming, none: &str) -> usize {
-        let address = message.peer_address().map_or(none.into(), CStr::to_string_lossy).into_owned();
+        let address = message.peer_address().map_or(none.into(), CStr::to_string_lossy);
+        // Of a peer over ipc libzmq also tells user, group and process: localhost:0:0:4711.
+        let address = if address.starts_with("localhost:") { "localhost" } else { &*address }.to_owned();
         let peer = Peer { connection, address, _holds: message.copy() };
         if self.known.len() < Peers::MOST {
             self.known.push(peer);
