@@ -157,7 +157,7 @@ class Gateway:
     """One gateway in a folder of its own. Endpoints get free ports at the first start and keep them."""
 
     def __init__(self, folder, *, endpoints=None, log=None, log_dir=None, journal_dir=None, journal=None, gateway=None,
-                 intake=None, security=None, extra="", env=None, nofile=None):
+                 intake=None, security=None, forward=(), extra="", env=None, nofile=None):
         self.folder = pathlib.Path(folder)
         self.folder.mkdir(parents=True, exist_ok=True)
         self.log_dir = pathlib.Path(log_dir or self.folder / "logs")
@@ -165,6 +165,7 @@ class Gateway:
         any_port = {name: "tcp://127.0.0.1:0" for name in ("commands", "logs", "events")}
         self.endpoints = any_port | (endpoints or {})
         self.log = log if log is not None else [{"path": "gateway.log"}]
+        self.forward = [dict(table) for table in forward]
         self.tables = {
             "gateway": {"name": "test", "log_dir": self.log_dir} | (gateway or {}),
             "journal": {"dir": self.journal_dir} | (journal or {}),
@@ -190,8 +191,9 @@ class Gateway:
         for name, table in (self.tables | {"endpoints": self.endpoints}).items():
             if table:
                 out += [f"[{name}]", *(f"{key} = {toml(value)}" for key, value in table.items()), ""]
-        for sink in self.log:
-            out += ["[[log]]", *(f"{key} = {toml(value)}" for key, value in sink.items()), ""]
+        for name, tables in (("log", self.log), ("forward", self.forward)):
+            for table in tables:
+                out += [f"[[{name}]]", *(f"{key} = {toml(value)}" for key, value in table.items()), ""]
         return "\n".join(out) + self.extra
 
     def spawn(self, write_config=True):
@@ -216,20 +218,23 @@ class Gateway:
 
     def adopt(self):
         """Waits until the started program has printed its endpoints."""
-        wanted = {name for name, endpoint in self.endpoints.items() if endpoint != "off" and name != "advertise"}
+        wanted = {name: (self.endpoints, name) for name in self.endpoints if name != "advertise"}
+        wanted |= {f"forward.{table.get('id', 'main')}.{key}": (table, key)
+                   for table in self.forward for key in ("input", "output", "state", "monitor") if key in table}
+        wanted = {name: (table, key) for name, (table, key) in wanted.items() if table[key] != "off"}
 
         def printed():
-            found = dict(re.findall(r"^(\w+) +((?:tcp|ipc)://\S+)$", self.stdout_file.read_text("utf-8", "replace"), re.M))
-            if wanted <= found.keys():
+            found = dict(re.findall(r"^([\w.-]+) +((?:tcp|ipc)://\S+)$", self.stdout_file.read_text("utf-8", "replace"), re.M))
+            if wanted.keys() <= found.keys():
                 return found
             if self.process.poll() is not None:
                 pytest.fail(f"the gateway ended at start with {self.process.returncode}:\n{self.stderr()}")
             return None
 
         self.printed = wait_for("endpoints on stdout", printed)
-        for name in wanted:
-            if self.endpoints[name].endswith(":0"):
-                self.endpoints[name] = self.printed[name]
+        for name, (table, key) in wanted.items():
+            if table[key].endswith(":0"):
+                table[key] = self.printed[name]
         return self
 
     def exit_code(self, seconds=WATCHDOG):
@@ -276,22 +281,26 @@ class Gateway:
 
     # --- commands
 
-    def ask(self, frame, seconds=30.0):
-        """One raw frame to `commands`, the one frame of the reply as JSON."""
+    def ask(self, frame, seconds=30.0, endpoint=None):
+        """One raw frame to `commands` or another endpoint, the one frame of the reply as JSON."""
         with self.context.socket(zmq.REQ) as req:
             req.linger = 0
             req.ipv6 = True
             req.rcvtimeo = int(seconds * 1000)
-            req.connect(self.endpoints["commands"])
+            req.connect(endpoint or self.endpoints["commands"])
             req.send(frame)
             return json.loads(req.recv())
 
     def request(self, method, **params):
         """A JSON-RPC request by a plain REQ socket."""
+        return self.request_at(self.endpoints["commands"], method, **params)
+
+    def request_at(self, endpoint, method, **params):
+        """The same at another endpoint that takes requests."""
         call = {"jsonrpc": "2.0", "id": str(uuid.uuid4()), "method": method}
         if params:
             call["params"] = params
-        reply = self.ask(json.dumps(call).encode())
+        reply = self.ask(json.dumps(call).encode(), endpoint=endpoint)
         assert reply["jsonrpc"] == "2.0" and reply["id"] == call["id"], reply
         if "error" in reply:
             raise RpcError(reply["error"])

@@ -9,17 +9,21 @@ import pytest
 from hwgate_test import wait_for
 
 GREETING = b"\xff" + b"\0" * 8 + b"\x7f" + b"\x03\x00" + b"NULL".ljust(20, b"\0") + b"\0" + b"\0" * 31
-READY = b"\x05READY" + b"\x0bSocket-Type" + struct.pack(">I", 4) + b"PUSH"
 
 
 def raw_push(port):
-    """A hand-made PUSH peer after its handshake."""
+    return raw_peer(port, b"PUSH")
+
+
+def raw_peer(port, kind):
+    """A hand-made peer of some socket type after its handshake."""
+    ready = b"\x05READY" + b"\x0bSocket-Type" + struct.pack(">I", len(kind)) + kind
     s = socket.create_connection(("127.0.0.1", port), timeout=20)
     s.sendall(GREETING)
     got = b""
     while len(got) < 64:
         got += s.recv(4096)
-    s.sendall(b"\x04" + bytes([len(READY)]) + READY)
+    s.sendall(b"\x04" + bytes([len(ready)]) + ready)
     return s
 
 
