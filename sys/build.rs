@@ -27,7 +27,7 @@ fn main() {
     }
     set("DEBUG", "false");
 
-    cc::Build::new().files(["src/lost.c", "src/sodium.c"]).include("include").compile("hwgate_sodium");
+    cc::Build::new().files(["src/lost.c", "src/sodium.c"]).include("include").compile("hwgate_support");
 
     // Paths are relative to this package, where cargo runs build scripts: cc splits the variable at
     // spaces, which an absolute path could have.

@@ -89,11 +89,10 @@
 #if defined(__cplusplus) && __has_include("address.hpp")
 #include "precompiled.hpp"
 #include "address.hpp"
-#endif
 #undef ZMQ_HAVE_WS
-
-#if defined(__cplusplus) && __has_include("xpub.hpp")
+/* What XPUB sockets drop is counted. */
 #include "hwgate_lost.hpp"
 #endif
+#undef ZMQ_HAVE_WS
 
 #endif

@@ -11,6 +11,8 @@ use crate::{Error, Kind, Result};
 
 /// How long each step of finding the forwarder may take.
 const REPLY: Duration = Duration::from_secs(5);
+/// Messages that wait here for their reader, before they wait in the gateway.
+const RECEIVE_HWM: i32 = 1_000_000;
 
 /// A subscriber of a forwarder (`[[forward]]` in the settings). It comes back by itself after the gateway was away, at the same
 /// endpoint.
@@ -52,9 +54,12 @@ impl Follower {
         };
         let endpoint = Endpoint::connect(output)?;
         let context = zmq::Context::new();
-        let prepare = |socket: &zmq::Socket| match topics {
-            [] => socket.set_subscribe(b""),
-            topics => topics.iter().try_for_each(|topic| socket.set_subscribe(topic.as_bytes())),
+        let prepare = |socket: &zmq::Socket| {
+            socket.set_rcvhwm(RECEIVE_HWM)?;
+            match topics {
+                [] => socket.set_subscribe(b""),
+                topics => topics.iter().try_for_each(|topic| socket.set_subscribe(topic.as_bytes())),
+            }
         };
         let tries = Tries::Forever;
         let link = Link::connect_while(&context, zmq::SUB, &endpoint, tries, &prepare, REPLY, &|| true)?;

@@ -117,6 +117,7 @@ impl Intake {
             more = frame.more();
         }
         self.recorder.take(&Message { first, second, count, bytes });
+        self.recorder.append_full();
     }
 
     /// A message whose handling panics is a defect; the others must not suffer for it.

@@ -90,7 +90,7 @@ pub fn start(config: Config) -> Result<Server> {
         }
         Err(error) => {
             let now = Instant::now();
-            shared.stop_by(now);
+            shared.stop_by(now, now);
             shared.devices.stop(now);
             shared.hub.close();
             shared.finish_commands();
@@ -213,7 +213,7 @@ impl Server {
     fn shut_down(&mut self, grace: Duration) -> Result<()> {
         let start = Instant::now();
         let deadline = start + grace;
-        self.shared.stop_by(start + grace.mul_f64(DRAIN_SHARE));
+        self.shared.stop_by(start + grace.mul_f64(DRAIN_SHARE), deadline);
         let channels = std::mem::take(&mut self.channels);
         let intake = join(channels.intake);
         let forwards = join(channels.forwards);
@@ -227,7 +227,7 @@ impl Server {
         self.shared.finish_commands();
         let events = join(channels.events);
         let commands = join(channels.commands.into_iter().chain(channels.forward_states));
-        // Then no socket is left, and ending the context returns at once.
+        // Then no socket is left, and ending the context waits only for what forwarders' subscribers still read.
         self.shared.close_wakers();
         let _ = self.context.destroy();
         intake.and(forwards).and(sinks).and(journal).and(live).and(events).and(commands)

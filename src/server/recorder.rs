@@ -103,7 +103,7 @@ impl Recorder {
         self.same_time = 0;
     }
 
-    /// Takes a message. The journal gets it when the batch is full, or by [`Recorder::append_due`].
+    /// Takes a message. The journal gets it by [`Recorder::append_full`] or [`Recorder::append_due`].
     pub fn take(&mut self, message: &Message<'_>) {
         // Reading the clock for each message costs as much as encoding it.
         if self.same_time == 0 {
@@ -129,6 +129,10 @@ impl Recorder {
             self.drop_message(Drop::Frames, host, &format!("{count} frames, expected 1 or 2"));
         }
         self.peers = peers;
+    }
+
+    /// Hands over a batch that is large enough; to be called after each message.
+    pub fn append_full(&mut self) {
         if self.batch.body.len() >= BATCH_BYTES {
             self.append();
         }
@@ -175,7 +179,7 @@ impl Recorder {
     }
 
     /// Hands over what there is.
-    pub fn append(&mut self) {
+    fn append(&mut self) {
         if self.batch.records > 0 {
             self.hand_over();
         }

@@ -22,7 +22,7 @@ const REPLY_HWM: i32 = 100_000;
 
 /// Subscriptions of one subscriber that libzmq holds until they are looked at. Few, since it takes them in as long as
 /// there are some, within a call for something else: whoever sends them without end would keep the thread there.
-const SUBSCRIPTIONS: i32 = 16;
+const SUBSCRIPTIONS: i32 = 64;
 /// The longest subscription, in bytes; beyond it the subscriber is cut.
 const SUBSCRIPTION_BYTES: i64 = 64 << 10;
 

@@ -89,6 +89,8 @@ struct Stop {
     requested: bool,
     /// Stopping: sockets are drained until then at the latest.
     deadline: Option<Instant>,
+    /// When the gateway shall have stopped.
+    end: Option<Instant>,
     /// Everything else is closed; the command thread may end.
     commands_may_end: bool,
 }
@@ -218,13 +220,21 @@ impl Shared {
         wait.unwrap_or_else(PoisonError::into_inner).0.requested
     }
 
-    /// Begins to stop; sockets are drained until `deadline` at the latest.
-    pub fn stop_by(&self, deadline: Instant) {
-        guard(&self.stop).deadline = Some(deadline);
+    /// Begins to stop; sockets are drained until `deadline` at the latest, and all has ended at `end`.
+    pub fn stop_by(&self, deadline: Instant, end: Instant) {
+        let mut stop = guard(&self.stop);
+        (stop.deadline, stop.end) = (Some(deadline), Some(end));
+        drop(stop);
         self.announce("stopping", &Fields::none());
         for role in [Role::Intake, Role::Forward, Role::Commands, Role::ForwardState] {
             self.wake(role);
         }
+    }
+
+    /// How long stopping may still take.
+    pub fn grace_left(&self) -> Duration {
+        let end = guard(&self.stop).end;
+        end.map_or(Duration::ZERO, |end| end.saturating_duration_since(Instant::now()))
     }
 
     /// Until when sockets are drained, once the gateway is stopping.

@@ -5,16 +5,18 @@
 //! | `relay.rs` | the thread that owns a forwarder's sockets and passes messages on |
 //! | `output.rs` | sending to subscribers, some of which may be too slow |
 //! | `monitor.rs` | showing what comes in to whoever watches |
-//! | `peers.rs` | how many publishers and subscribers are connected |
+//! | `connections.rs` | how many publishers and subscribers are connected |
 //! | `counts.rs` | counts that add up |
+//! | `report.rs` | when to tell people of what was dropped |
 //!
 //! Its `state` endpoint is served as `commands` is, by `server/commands.rs`, with the methods of `methods/forward.rs`.
 
+mod connections;
 mod counts;
 mod monitor;
 mod output;
-mod peers;
 mod relay;
+mod report;
 #[cfg(test)]
 mod tests;
 
@@ -36,10 +38,10 @@ use crate::wire::event::Fields;
 use crate::wire::text;
 use crate::{Error, Kind, Result};
 
+use connections::Connections;
 use counts::Counts;
 use monitor::Monitor;
 use output::Output;
-use peers::Peers;
 use relay::Relay;
 
 /// Topics that are remembered by name; further registrations are answered and counted all the same.
@@ -57,6 +59,25 @@ pub(super) struct Forward {
     /// Counts of what is logged, with `journal = true`.
     pub log: Option<Arc<LogMetrics>>,
     registered: Mutex<Registered>,
+    state: Mutex<State>,
+}
+
+/// What subscribers to `forward/<id>/state/` know.
+#[derive(Default)]
+struct State {
+    paused: bool,
+    /// Subscribers lose messages.
+    slow: bool,
+}
+
+impl State {
+    fn name(&self) -> &'static str {
+        match self {
+            State { paused: true, .. } => "paused",
+            State { slow: true, .. } => "slow",
+            _ => "running",
+        }
+    }
 }
 
 /// Topics that producers registered by INIT.
@@ -72,18 +93,32 @@ impl Forward {
     /// Begins to drop what comes in, or ends it. In force for every message that is sent after this returned.
     pub fn pause(&self, paused: bool, hub: &Hub) {
         if self.paused.swap(paused, Ordering::AcqRel) != paused {
-            let state = if paused { "paused" } else { "running" };
-            log::info!("forward {}: {state}", self.id);
-            self.announce(hub, state, &Fields::none());
+            log::info!("forward {}: {}", self.id, if paused { "paused" } else { "resumed" });
+        }
+        self.change(hub, &Fields::none(), |state| state.paused = paused);
+    }
+
+    /// Notes that subscribers have begun to lose messages, or that none has for a while; `dropped` is how many there were
+    /// in all.
+    fn set_slow(&self, slow: bool, dropped: u64, hub: &Hub) {
+        self.change(hub, &Fields::none().with("dropped", dropped), |state| state.slow = slow);
+    }
+
+    /// Changes the state and publishes it, if it is another one.
+    fn change(&self, hub: &Hub, fields: &Fields, change: impl FnOnce(&mut State)) {
+        // Locked while it is published, so that the last event is the last state.
+        let mut state = guard(&self.state);
+        let before = state.name();
+        change(&mut state);
+        let name = state.name();
+        if name != before {
+            let topic = format!("forward/{}/state/", self.id);
+            hub.publish(&topic, &fields.clone().with("state", name), name);
         }
     }
 
     fn is_paused(&self) -> bool {
         self.paused.load(Ordering::Acquire)
-    }
-
-    fn announce(&self, hub: &Hub, state: &str, fields: &Fields) {
-        hub.publish(&format!("forward/{}/state/", self.id), &fields.clone().with("state", state), state);
     }
 
     /// Notes that a producer registered a topic.
@@ -122,8 +157,8 @@ impl Forward {
 /// The sockets of a forwarder, bound, before its threads are there.
 pub(super) struct Bound {
     config: ForwardConfig,
-    input: (zmq::Socket, Peers),
-    output: (Output, Peers),
+    input: (zmq::Socket, Connections),
+    output: (Output, Connections),
     monitor: Option<Monitor>,
     state: Option<zmq::Socket>,
     endpoints: Vec<(&'static str, String)>,
@@ -148,13 +183,13 @@ fn bind_one(binder: &mut Binder<'_>, config: &ForwardConfig) -> Result<Bound> {
     let input = bind(zmq::SUB, "input", &config.input, &mut |socket| {
         socket.set_rcvhwm(config.receive_hwm)?;
         socket.set_subscribe(b"")?;
-        publishers = Some(Peers::watch(&context, socket)?);
+        publishers = Some(Connections::watch(&context, socket)?);
         Ok(())
     })?;
     let mut subscribers = None;
     let output = bind(zmq::XPUB, "output", &config.output, &mut |socket| {
         set_publisher(socket, config.send_hwm)?;
-        subscribers = Some(Peers::watch(&context, socket)?);
+        subscribers = Some(Connections::watch(&context, socket)?);
         Ok(())
     })?;
     let output = Output::new(output).map_err(failed)?;
@@ -162,7 +197,7 @@ fn bind_one(binder: &mut Binder<'_>, config: &ForwardConfig) -> Result<Bound> {
     let monitor = match &config.monitor {
         Some(endpoint) => Some(bind(zmq::XPUB, "monitor", endpoint, &mut |socket| {
             set_publisher(socket, config.monitor_hwm)?;
-            watchers = Some(Peers::watch(&context, socket)?);
+            watchers = Some(Connections::watch(&context, socket)?);
             Ok(())
         })?),
         None => None,
@@ -193,6 +228,7 @@ impl Bound {
             counts: Mutex::default(),
             log: self.config.journal.then(Arc::default),
             registered: Mutex::default(),
+            state: Mutex::default(),
         })
     }
 

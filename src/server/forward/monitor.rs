@@ -5,8 +5,8 @@
 
 use hwgate_zmq::{Incoming, lost};
 
+use super::connections::Connections;
 use super::counts::Counts;
-use super::peers::Peers;
 use super::relay::{KEPT, subscriptions};
 
 /// What stands before the frames of each message.
@@ -14,24 +14,33 @@ const PREFIX: &str = "in";
 
 pub(super) struct Monitor {
     pub socket: zmq::Socket,
-    pub watchers: Peers,
+    pub watchers: Connections,
     watched: bool,
     /// The message at hand.
     frames: Vec<Incoming>,
     /// Of them; the others are kept for longer messages.
     used: usize,
+    /// Whether a message is being sent.
+    open: bool,
 }
 
 impl Monitor {
-    pub fn new(socket: zmq::Socket, watchers: Peers) -> Monitor {
-        Monitor { socket, watchers, watched: false, frames: Vec::new(), used: 0 }
+    pub fn new(socket: zmq::Socket, watchers: Connections) -> Monitor {
+        Monitor { socket, watchers, watched: false, frames: Vec::new(), used: 0, open: false }
     }
 
-    /// Learns who watches; tells whether that was all there is to know.
-    pub fn take_news(&mut self, counts: &mut Counts) -> bool {
+    /// Learns who watches; tells how many subscriptions came.
+    pub fn take_news(&mut self, counts: &mut Counts) -> usize {
         counts.watchers = self.watchers.count();
         self.watched = counts.watchers > 0;
         subscriptions(&self.socket)
+    }
+
+    /// Ends a message that was broken off, if there is one.
+    pub fn end_message(&mut self) {
+        if std::mem::take(&mut self.open) {
+            let _ = self.socket.send("", zmq::DONTWAIT);
+        }
     }
 
     /// Keeps another reference to the message, before the frames are sent elsewhere.
@@ -49,12 +58,14 @@ impl Monitor {
             return;
         }
         let before = lost();
+        self.open = true;
         let mut sent = self.socket.send(PREFIX, zmq::SNDMORE | zmq::DONTWAIT);
         let last = self.used - 1;
         for (index, frame) in self.frames[..self.used].iter_mut().enumerate() {
             let more = if index == last { 0 } else { zmq::SNDMORE };
             sent = sent.and_then(|()| frame.send(&mut self.socket, more | zmq::DONTWAIT));
         }
+        self.open = false;
         counts.shown += u64::from(sent.is_ok());
         counts.monitor_lost += lost().since(before).deliveries;
         self.frames.truncate(KEPT);

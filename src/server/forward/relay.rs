@@ -9,33 +9,30 @@ use std::time::{Duration, Instant};
 
 use hwgate_zmq::{Incoming, ReceiveBuffers};
 
+use super::connections::Connections;
 use super::counts::Counts;
 use super::monitor::Monitor;
 use super::output::Output;
-use super::peers::Peers;
+use super::report::Report;
 use super::{Bound, Forward};
 use crate::server::intake::DRAINED;
 use crate::server::recorder::{Message, Recorder};
 use crate::server::state::{Pulse, Shared};
-use crate::throttle::Throttle;
 use crate::util::guard;
 use crate::wake;
-use crate::wire::event::Fields;
 
 /// Messages taken before other duties have their turn.
 const TURN: usize = 1000;
 /// Frames of a message whose memory is kept for the next.
 pub(super) const KEPT: usize = 16;
-/// While messages come, subscriptions and connections are looked at so often.
-const DUTIES: Duration = Duration::from_millis(100);
+/// While messages come, subscriptions and connections are looked at so often; and so often while subscriptions come.
+const DUTIES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_millis(1));
 /// The longest the thread waits before it shows that it is alive.
 const WAIT: Duration = Duration::from_secs(1);
 /// The longest everyone waits for a slow subscriber while the gateway stops, so that there is time for the rest.
 const STOP_WAIT: Duration = Duration::from_millis(250);
-/// A subscriber that has lost nothing for so long is no longer too slow.
-const CALM: Duration = Duration::from_secs(1);
-/// How often a subscriber that is too slow is reported.
-const REPORT: Duration = Duration::from_secs(60);
+/// Subscriptions taken at a time.
+const SUBSCRIPTIONS: usize = 100_000;
 
 pub(super) struct Relay {
     shared: Arc<Shared>,
@@ -44,9 +41,9 @@ pub(super) struct Relay {
     pulse: Pulse,
     woken: zmq::Socket,
     input: zmq::Socket,
-    publishers: Peers,
+    publishers: Connections,
     output: Output,
-    subscribers: Peers,
+    subscribers: Connections,
     monitor: Option<Monitor>,
     recorder: Option<Recorder>,
     /// The message at hand, received into again and again.
@@ -54,43 +51,7 @@ pub(super) struct Relay {
     buffers: ReceiveBuffers,
     counts: Counts,
     duties_at: Instant,
-    slow: Trouble,
-    paused: Trouble,
-}
-
-/// Messages that are being dropped for one reason, until none has been for a while.
-struct Trouble {
-    /// How many had been dropped when it began.
-    before: u64,
-    /// How many have been.
-    now: u64,
-    changed: Instant,
-    report: Throttle,
-}
-
-impl Trouble {
-    fn new() -> Trouble {
-        Trouble { before: 0, now: 0, changed: Instant::now(), report: Throttle::every(REPORT) }
-    }
-
-    /// Takes the count as it is now, and tells how many have been dropped since it began if that is to be said now.
-    fn goes_on(&mut self, count: u64) -> Option<u64> {
-        if count == self.now {
-            return None;
-        }
-        (self.now, self.changed) = (count, Instant::now());
-        self.report.pass().map(|_| self.now - self.before)
-    }
-
-    /// How many were dropped, once when it is over.
-    fn is_over(&mut self, over: bool) -> Option<u64> {
-        let lost = self.now - self.before;
-        if lost == 0 || !over {
-            return None;
-        }
-        self.before = self.now;
-        Some(lost)
-    }
+    report: Report,
 }
 
 impl Relay {
@@ -120,8 +81,7 @@ impl Relay {
             buffers: ReceiveBuffers::default(),
             counts: Counts::default(),
             duties_at: Instant::now(),
-            slow: Trouble::new(),
-            paused: Trouble::new(),
+            report: Report::default(),
         }
     }
 
@@ -129,18 +89,12 @@ impl Relay {
         let mut idle_since = Instant::now();
         loop {
             self.pulse.beat();
-            let taken = self.pass_on_what_waits();
+            // A message whose handling panics is a defect; the others must not suffer for it.
+            let taken = catch_unwind(AssertUnwindSafe(|| self.turn())).unwrap_or_else(|_| self.recover());
             let now = Instant::now();
             if taken > 0 {
                 idle_since = now;
             }
-            if let Some(recorder) = &mut self.recorder {
-                recorder.append_due();
-            }
-            if now >= self.duties_at {
-                self.do_duties(now);
-            }
-            self.publish_counts();
             if let Some(deadline) = self.shared.stopping()
                 && (idle_since.elapsed() >= DRAINED || now >= deadline)
             {
@@ -152,18 +106,31 @@ impl Relay {
         }
     }
 
+    /// Passes on what waits and does what is due; tells how many messages there were.
+    fn turn(&mut self) -> usize {
+        let taken = self.pass_on_what_waits();
+        if let Some(recorder) = &mut self.recorder {
+            recorder.append_due();
+        }
+        let now = Instant::now();
+        if now >= self.duties_at {
+            self.do_duties(now);
+        }
+        publish(&self.forward, &self.counts, &self.output);
+        taken
+    }
+
     /// Waits for a message, for what is due, or to be woken.
     fn wait(&mut self, idle_since: Instant) {
         let stopping = self.shared.stopping().is_some();
         // Looking at all sockets costs more than taking a message, so it is done when there is time.
-        let idle = idle_since.elapsed() >= DUTIES;
+        let idle = idle_since.elapsed() >= DUTIES.0;
         let most = match (stopping, idle) {
             (true, _) => Duration::from_millis(10),
             (false, true) => WAIT,
-            (false, false) => DUTIES,
+            (false, false) => self.duties_at.saturating_duration_since(Instant::now()),
         };
         let due = self.recorder.as_ref().and_then(Recorder::due_in).unwrap_or(most);
-        let timeout = due.min(most).as_millis() as i64;
         let mut items = vec![self.woken.as_poll_item(zmq::POLLIN), self.input.as_poll_item(zmq::POLLIN)];
         if idle {
             let others = [&self.output.socket, self.publishers.socket(), self.subscribers.socket()];
@@ -172,16 +139,10 @@ impl Relay {
             items.extend(others.into_iter().chain(monitor).map(|socket| socket.as_poll_item(zmq::POLLIN)));
         }
         // A time below a millisecond is one, else the thread would turn round and round.
-        let _ = zmq::poll(&mut items, timeout.max(1));
-        let woken = items[0].is_readable();
-        if items[2..].iter().any(zmq::PollItem::is_readable) {
+        let _ = zmq::poll(&mut items, (due.min(most).as_millis() as i64).max(1));
+        let news = items[0].is_readable() || items[2..].iter().any(zmq::PollItem::is_readable);
+        if news {
             self.duties_at = Instant::now();
-        }
-        if woken {
-            wake::clear(&self.woken);
-            if let Some(recorder) = &mut self.recorder {
-                recorder.reload();
-            }
         }
         if let Some(recorder) = &mut self.recorder {
             recorder.waited();
@@ -190,12 +151,12 @@ impl Relay {
 
     /// Takes messages until none waits or others must have their turn; tells how many.
     fn pass_on_what_waits(&mut self) -> usize {
+        let waits = self.output.waits;
         let mut taken = 0;
-        while taken < TURN {
+        // After a wait for a subscriber others have waited long enough.
+        while taken < TURN && self.output.waits == waits {
             let Some((count, bytes)) = self.receive() else { break };
             taken += 1;
-            self.counts.received += 1;
-            self.counts.bytes += bytes as u64;
             let paused = self.forward.is_paused();
             if !paused {
                 self.record(count, bytes);
@@ -210,8 +171,14 @@ impl Relay {
             } else {
                 self.send(count);
             }
+            // Counted in and out together, so that the counts add up whenever they are published.
+            self.counts.received += 1;
+            self.counts.bytes += bytes as u64;
             if let Some(monitor) = &mut self.monitor {
                 monitor.show(&mut self.counts);
+            }
+            if let Some(recorder) = &mut self.recorder {
+                recorder.append_full();
             }
             self.frames.truncate(KEPT);
         }
@@ -253,11 +220,15 @@ impl Relay {
     }
 
     fn send(&mut self, count: usize) {
-        let Relay { pulse, shared, input, send_wait, .. } = self;
-        let lost = self.output.send(&mut self.frames[..count], |waited| {
+        let Relay { pulse, shared, forward, counts, input, send_wait, recorder, .. } = self;
+        let lost = self.output.send(&mut self.frames[..count], |waited, waits| {
             pulse.beat();
             // Lets libzmq subscribe at publishers that connect meanwhile, which they wait for.
             let _ = input.get_events();
+            if let Some(recorder) = recorder {
+                recorder.append_due();
+            }
+            guard(&forward.counts).clone_from(&Counts { waits, ..counts.clone() });
             match shared.stopping() {
                 None => waited < *send_wait,
                 Some(deadline) => waited < STOP_WAIT.min(*send_wait) && Instant::now() < deadline,
@@ -272,37 +243,29 @@ impl Relay {
     }
 
     fn do_duties(&mut self, now: Instant) {
-        self.duties_at = now + DUTIES;
-        let mut all = subscriptions(&self.output.socket);
-        if let Some(monitor) = &mut self.monitor {
-            all &= monitor.take_news(&mut self.counts);
+        wake::clear(&self.woken);
+        if let Some(recorder) = &mut self.recorder {
+            recorder.reload();
         }
-        if !all {
-            self.duties_at = now;
+        let mut came = subscriptions(&self.output.socket);
+        if let Some(monitor) = &mut self.monitor {
+            came += monitor.take_news(&mut self.counts);
         }
         self.counts.publishers = self.publishers.count();
         self.counts.subscribers = self.subscribers.count();
-        self.report(false);
+        // libzmq takes in a few at a time, each time it is asked.
+        self.duties_at = now + if came > 0 { DUTIES.1 } else { DUTIES.0 };
+        self.tell(false);
     }
 
-    /// Tells of what was dropped: when it begins, while it goes on, and how much it was when it is over.
-    fn report(&mut self, end: bool) {
+    /// Tells of what was dropped; of all that was not told yet if this is the end.
+    fn tell(&mut self, end: bool) {
         let id = &self.forward.id;
-        let mut lines = Vec::new();
-        if let Some(lost) = self.slow.goes_on(self.counts.slow) {
-            log::warn!("forward {id}: a subscriber is too slow: {lost} messages lost to it so far");
-            self.forward.announce(&self.shared.hub, "slow", &Fields::none().with("dropped", lost));
+        if let Some(slow) = self.report.slow(self.counts.slow, end) {
+            self.forward.set_slow(slow, self.counts.slow, &self.shared.hub);
         }
-        let calm = end || self.slow.changed.elapsed() >= CALM;
-        if let Some(lost) = self.slow.is_over(calm) {
-            lines.push(format!("{lost} messages were not passed on to subscribers that were too slow"));
-            self.forward.announce(&self.shared.hub, "running", &Fields::none().with("dropped", lost));
-        }
-        let _ = self.paused.goes_on(self.counts.paused);
-        if let Some(lost) = self.paused.is_over(end || !self.forward.is_paused()) {
-            lines.push(format!("{lost} messages were dropped while paused"));
-        }
-        for line in lines {
+        let paused = self.forward.is_paused() && !end;
+        for line in self.report.lines(&self.counts, paused) {
             log::warn!("forward {id}: {line}");
             if let Some(recorder) = &mut self.recorder {
                 recorder.note(&format!("forward {id}: {line}"));
@@ -310,17 +273,27 @@ impl Relay {
         }
     }
 
-    fn publish_counts(&mut self) {
-        self.counts.waits = self.output.waits;
-        guard(&self.forward.counts).clone_from(&self.counts);
+    /// After a panic: gives up the message at hand, so that the next begins with its first frame.
+    fn recover(&mut self) -> usize {
+        log::error!("forward {}: a defect: handling a message panicked; it is lost", self.forward.id);
+        let mut rest = Incoming::new();
+        while self.input.get_rcvmore().unwrap_or(false)
+            && rest.receive(&mut self.input, zmq::DONTWAIT).is_ok()
+        {}
+        self.output.end_message();
+        if let Some(monitor) = &mut self.monitor {
+            monitor.end_message();
+        }
+        1
     }
 
     fn finish(&mut self) {
-        self.report(true);
+        self.tell(true);
         if let Some(recorder) = &mut self.recorder {
             recorder.finish();
         }
-        self.publish_counts();
+        publish(&self.forward, &self.counts, &self.output);
+        self.output.linger(self.shared.grace_left());
         let Counts { received, passed, slow, paused, .. } = self.counts;
         let id = &self.forward.id;
         log::info!(
@@ -329,9 +302,14 @@ impl Relay {
     }
 }
 
+/// Copies the counts out for others.
+fn publish(forward: &Forward, counts: &Counts, output: &Output) {
+    guard(&forward.counts).clone_from(&Counts { waits: output.waits, ..counts.clone() });
+}
+
 /// Takes what subscribers sent, which nobody reads but would pile up: that topics are subscribed to for the first time, or
-/// by nobody any more, and messages of an XSUB. Tells whether that was all.
-pub(super) fn subscriptions(socket: &zmq::Socket) -> bool {
+/// by nobody any more, and messages of an XSUB. Tells how many there were.
+pub(super) fn subscriptions(socket: &zmq::Socket) -> usize {
     let mut message = zmq::Message::new();
-    (0..TURN).any(|_| socket.recv(&mut message, zmq::DONTWAIT).is_err())
+    (0..SUBSCRIPTIONS).take_while(|_| socket.recv(&mut message, zmq::DONTWAIT).is_ok()).count()
 }

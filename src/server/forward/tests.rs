@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use hwgate_zmq::Incoming;
 
+use super::connections::Connections;
 use super::output::Output;
-use super::peers::Peers;
 
 const WATCHDOG: Duration = Duration::from_secs(30);
 const BODY: usize = 4096;
@@ -49,7 +49,7 @@ impl Rig {
         self.frames.0.send_multipart(parts, 0).unwrap();
         let mut frames = [(); 3].map(|()| Incoming::new());
         frames.iter_mut().for_each(|frame| frame.receive(&mut self.frames.1, 0).unwrap());
-        self.output.send(&mut frames, |waited| waited < wait)
+        self.output.send(&mut frames, |waited, _| waited < wait)
     }
 }
 
@@ -133,7 +133,7 @@ fn c65_an_unread_socket_monitor_holds_up_nothing() {
     let listening = |kind| {
         let socket = context.socket(kind).unwrap();
         socket.set_rcvtimeo(WATCHDOG.as_millis() as i32).unwrap();
-        let peers = Peers::watch(&context, &socket).unwrap();
+        let peers = Connections::watch(&context, &socket).unwrap();
         socket.bind("tcp://127.0.0.1:*").unwrap();
         let endpoint = socket.get_last_endpoint().unwrap().unwrap();
         (socket, peers, endpoint)

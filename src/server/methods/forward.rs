@@ -1,7 +1,7 @@
 //! Forwarders: their counts, and pausing them.
 
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{Called, Method, Outcome};
 use crate::server::forward::Forward;
@@ -21,12 +21,13 @@ struct Which {
 /// The parameters as they are meant at a forwarder's own endpoint: for this one.
 pub(super) fn at(forward: &Forward, method: &str, params: Params) -> std::result::Result<Params, Fault> {
     match params.get("id") {
-        None => Ok(params.with("id", forward.id.as_str())),
+        None | Some(Value::Null) => Ok(params.with("id", forward.id.as_str())),
         Some(id) if id == forward.id.as_str() => Ok(params),
         Some(id) => {
             let text = format!(
-                "{method}: this endpoint is that of {:?}; ask the commands endpoint about {id}",
-                forward.id
+                "{method}: this endpoint is that of {:?}; ask the commands endpoint about {}",
+                forward.id,
+                shorten(&id.to_string())
             );
             Err(Error::new(Kind::NotFound, text).into())
         }
@@ -74,9 +75,13 @@ fn find<'a>(shared: &'a Shared, method: &str, id: &str) -> std::result::Result<&
     if shared.forwards.is_empty() {
         return Err(none(method));
     }
-    let shown: String = id.chars().take(64).collect();
-    let text = format!("{method}: no forwarder is called {shown:?}; there are {}", names(shared));
+    let (shown, names) = (shorten(id), names(shared));
+    let text = format!("{method}: no forwarder is called {shown:?}; there are {names}");
     Err(Error::new(Kind::NotFound, text).into())
+}
+
+fn shorten(id: &str) -> String {
+    id.chars().take(64).collect()
 }
 
 fn none(method: &str) -> Fault {

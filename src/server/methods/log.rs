@@ -31,7 +31,10 @@ fn log_flush(_: &Shared, method: &str, params: Params) -> Called {
         let forwards = shared.forwards.iter().filter_map(|forward| forward.log.as_ref());
         for channel in std::iter::once(&shared.intake).chain(forwards) {
             let taken = channel.taken();
-            while channel.done() < taken && Instant::now() < deadline {
+            while channel.done() < taken {
+                if Instant::now() >= deadline {
+                    return Err(Error::new(Kind::Timeout, "log.flush: messages are still on the way").into());
+                }
                 std::thread::sleep(Duration::from_millis(1));
             }
         }

@@ -2,6 +2,7 @@
 //! an allocation. The `zmq` crate's `Message::gets` makes a C string for each call, which at a million
 //! messages a second is a tenth of the work.
 
+use std::cell::UnsafeCell;
 use std::ffi::{CStr, c_int};
 
 use zmq::Socket;
@@ -25,17 +26,18 @@ use crate::last_error;
 /// # Ok::<(), zmq::Error>(())
 /// ```
 pub struct Incoming {
-    // Boxed, since libzmq's manual forbids to move a message behind its back.
-    message: Box<zmq_msg_t>,
+    // Boxed, since libzmq's manual forbids to move a message behind its back; a cell, since libzmq counts references in
+    // a message that it copies from.
+    message: Box<UnsafeCell<zmq_msg_t>>,
 }
 
 impl Incoming {
     /// An empty frame.
     #[must_use]
     pub fn new() -> Incoming {
-        let mut message = Box::<zmq_msg_t>::default();
+        let message = Box::<UnsafeCell<zmq_msg_t>>::default();
         // SAFETY: it fills the 64 bytes given; it cannot fail.
-        unsafe { zmq_sys::zmq_msg_init(&raw mut *message) };
+        unsafe { zmq_sys::zmq_msg_init(message.get()) };
         Incoming { message }
     }
 
@@ -47,8 +49,7 @@ impl Incoming {
     /// frame is then empty or the one held before.
     pub fn receive(&mut self, socket: &mut Socket, flags: i32) -> zmq::Result<()> {
         // SAFETY: the message is initialised; the socket is alive and borrowed for us alone.
-        let rc =
-            unsafe { zmq_sys::zmq_msg_recv(&raw mut *self.message, socket.as_mut_ptr(), flags as c_int) };
+        let rc = unsafe { zmq_sys::zmq_msg_recv(self.message.get(), socket.as_mut_ptr(), flags as c_int) };
         if rc < 0 { Err(last_error()) } else { Ok(()) }
     }
 
@@ -59,8 +60,7 @@ impl Incoming {
     /// frame is then as it was.
     pub fn send(&mut self, socket: &mut Socket, flags: i32) -> zmq::Result<()> {
         // SAFETY: the message is initialised, and libzmq leaves it so; the socket is alive and borrowed for us alone.
-        let rc =
-            unsafe { zmq_sys::zmq_msg_send(&raw mut *self.message, socket.as_mut_ptr(), flags as c_int) };
+        let rc = unsafe { zmq_sys::zmq_msg_send(self.message.get(), socket.as_mut_ptr(), flags as c_int) };
         if rc < 0 { Err(last_error()) } else { Ok(()) }
     }
 
@@ -71,12 +71,12 @@ impl Incoming {
         // SAFETY: the message is initialised and holds nothing, so it may be initialised again; then it has `size`
         // bytes, which nobody else refers to, and the bytes copied are those of another message.
         unsafe {
-            if zmq_sys::zmq_msg_init_size(&raw mut *copy.message, size) != 0 {
+            if zmq_sys::zmq_msg_init_size(copy.message.get(), size) != 0 {
                 // No memory: the message stays where it is.
-                zmq_sys::zmq_msg_init(&raw mut *copy.message);
+                zmq_sys::zmq_msg_init(copy.message.get());
                 return;
             }
-            let to = zmq_sys::zmq_msg_data(&raw mut *copy.message).cast::<u8>();
+            let to = zmq_sys::zmq_msg_data(copy.message.get()).cast::<u8>();
             std::ptr::copy_nonoverlapping(self.bytes().as_ptr(), to, size);
         }
         std::mem::swap(&mut self.message, &mut copy.message);
@@ -87,14 +87,14 @@ impl Incoming {
         // SAFETY: both messages are initialised; libzmq counts the reference in the source, which is borrowed from
         // its owner and not read by anyone else meanwhile.
         unsafe {
-            zmq_sys::zmq_msg_copy(&raw mut *self.message, (&raw const *other.message).cast_mut());
+            zmq_sys::zmq_msg_copy(self.message.get(), other.message.get());
         }
     }
 
     /// The bytes of the frame.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
-        let message = (&raw const *self.message).cast_mut();
+        let message = self.message.get();
         // SAFETY: the message is initialised; neither call changes it, and the bytes live until it is
         // received into or dropped, for both of which `self` is borrowed mutably.
         unsafe {
@@ -106,7 +106,9 @@ impl Incoming {
     /// What all messages of one connection have in common; 0 where there is nothing.
     fn connection(&self) -> usize {
         let mut word = [0; size_of::<usize>()];
-        word.copy_from_slice(&self.message.__[..size_of::<usize>()]);
+        // SAFETY: the message is initialised, and nobody else is at it: it is not Sync.
+        let message = unsafe { &*self.message.get() };
+        word.copy_from_slice(&message.__[..size_of::<usize>()]);
         usize::from_ne_bytes(word)
     }
 
@@ -121,7 +123,7 @@ impl Incoming {
     #[must_use]
     pub fn more(&self) -> bool {
         // SAFETY: the message is initialised.
-        unsafe { zmq_sys::zmq_msg_more(&raw const *self.message) != 0 }
+        unsafe { zmq_sys::zmq_msg_more(self.message.get()) != 0 }
     }
 
     /// The address that the message came from, such as `192.168.1.7`; none for inproc, and for ipc on
@@ -132,7 +134,7 @@ impl Incoming {
         // SAFETY: message and name are valid; what comes back is null or a string that belongs to the
         // message's connection data, which the message holds.
         unsafe {
-            let address = zmq_sys::zmq_msg_gets(&raw const *self.message, PEER_ADDRESS.as_ptr());
+            let address = zmq_sys::zmq_msg_gets(self.message.get(), PEER_ADDRESS.as_ptr());
             (!address.is_null()).then(|| CStr::from_ptr(address))
         }
     }
@@ -199,7 +201,7 @@ impl Default for Incoming {
 impl Drop for Incoming {
     fn drop(&mut self) {
         // SAFETY: the message is initialised and not used again.
-        unsafe { zmq_sys::zmq_msg_close(&raw mut *self.message) };
+        unsafe { zmq_sys::zmq_msg_close(self.message.get()) };
     }
 }
 

@@ -6,26 +6,26 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use zmq::SocketEvent::{ACCEPTED, DISCONNECTED};
 
 /// The connections of one listening socket.
-pub(super) struct Peers {
+pub(super) struct Connections {
     events: zmq::Socket,
     /// By descriptor; libzmq tells that one is closed before it can be used again.
     open: HashSet<u32>,
 }
 
-impl Peers {
+impl Connections {
     /// Watches a socket that is not bound yet.
     ///
     /// libzmq's I/O thread writes the events, and waits where they are not read: with it every socket of the context. So
     /// this end has no high-water mark, and then neither end has.
-    pub fn watch(context: &zmq::Context, socket: &zmq::Socket) -> zmq::Result<Peers> {
+    pub fn watch(context: &zmq::Context, socket: &zmq::Socket) -> zmq::Result<Connections> {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
-        let endpoint = format!("inproc://hwgate-peers-{}", NUMBER.fetch_add(1, Ordering::Relaxed));
+        let endpoint = format!("inproc://hwgate-connections-{}", NUMBER.fetch_add(1, Ordering::Relaxed));
         socket.monitor(&endpoint, i32::from(ACCEPTED.to_raw()) | i32::from(DISCONNECTED.to_raw()))?;
         let events = context.socket(zmq::PAIR)?;
         events.set_rcvhwm(0)?;
         events.set_linger(0)?;
         events.connect(&endpoint)?;
-        Ok(Peers { events, open: HashSet::new() })
+        Ok(Connections { events, open: HashSet::new() })
     }
 
     /// What to poll for news.
