@@ -129,8 +129,8 @@ def test_c65_connections_by_the_thousand_while_the_forwarder_waits(gateway):
 ])
 @pytest.mark.parametrize("key", ["output", "monitor"])
 def test_c65_a_subscriber_that_sends_without_end(gateway, key, frames, megabytes):
-    """It sends as fast as TCP takes it, for half a second and more. Messages pass meanwhile, and what nobody reads is not
-    kept in memory. The gateway may also close its connection."""
+    """It sends as fast as the gateway takes it. Messages pass meanwhile, and what nobody reads is not kept in memory. The
+    gateway may also close its connection."""
     g = gateway(forward=[table("monitor")])
     f = Forward(g)
     sub = Subscriber(f, b"load")
@@ -149,12 +149,16 @@ def test_c65_a_subscriber_that_sends_without_end(gateway, key, frames, megabytes
     with raw_peer(port(f, key), b"XSUB") as peer:
         thread = threading.Thread(target=flood, args=[peer])
         thread.start()
-        while thread.is_alive():
+        while thread.is_alive() and rounds < 50:
             f.load(rounds * 1000, 1000)
             assert sub.take(1000) == numbered(rounds * 1000, 1000)
             rounds += 1
         peak = g.rss()
-    assert cut or rounds >= 3, f"it held up the others: {rounds} thousand messages passed until it ended"
+        was_cut = bool(cut)
+        # What it has not got rid of by now is not waited for.
+        peer.shutdown(socket.SHUT_RDWR)
+        thread.join()
+    assert was_cut or rounds >= 3, f"it held up the others: {rounds} thousand messages passed until it ended"
     assert f.settled()["lost"] == 0
     assert peak - before < 64 << 20, f"memory stays bounded, not {peak - before:,} bytes more"
 
