@@ -4,6 +4,7 @@ mod cli;
 mod client;
 mod client_rig;
 mod crash;
+mod forward;
 mod gateway;
 mod hardware;
 mod program;
