@@ -1,9 +1,9 @@
 //! What differs between two sets of settings, and what a reload can do about it.
 
 use super::forward_keys::FORWARD_KEYS;
-use super::keys::{KEYS, LOG_KEYS, ROTATE_KEYS};
+use super::keys::{KEYS, Key, LOG_KEYS, ROTATE_KEYS};
 use super::serial_keys::SERIAL_KEYS;
-use super::{Config, ForwardConfig, LogConfig, SerialConfig};
+use super::{Config, LogConfig};
 
 /// The names of what changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -28,58 +28,55 @@ pub fn diff(old: &Config, new: &Config) -> Diff {
     for key in KEYS.iter().filter(|key| (key.get)(old) != (key.get)(new)) {
         if key.reload { diff.reload.push(key.path()) } else { diff.needs_restart.push(key.path()) }
     }
-    let names = old.logs.iter().chain(new.logs.iter().filter(|log| find(&old.logs, &log.path).is_none()));
-    for LogConfig { path, .. } in names {
-        match (find(&old.logs, path), find(&new.logs, path)) {
-            (Some(old), Some(new)) if old == new => {}
-            (Some(old), Some(new)) => {
-                diff.reload.push(format!("log {path:?}: {}", changed(old, new).join(", ")));
-            }
-            (None, _) => diff.reload.push(format!("log {path:?} added")),
-            (_, None) => diff.reload.push(format!("log {path:?} removed")),
-        }
-    }
-    let added = new.serial.iter().filter(|port| find_port(&old.serial, &port.id).is_none());
-    for SerialConfig { id, .. } in old.serial.iter().chain(added) {
-        match (find_port(&old.serial, id), find_port(&new.serial, id)) {
-            (Some(old), Some(new)) if old == new => {}
-            (Some(old), Some(new)) => {
-                let keys = SERIAL_KEYS.iter().filter(|key| (key.get)(old) != (key.get)(new));
-                let names: Vec<&str> = keys.map(|key| key.name).collect();
-                diff.reload.push(format!("serial {id:?}: {}", names.join(", ")));
-            }
-            (None, _) => diff.reload.push(format!("serial {id:?} added")),
-            (_, None) => diff.reload.push(format!("serial {id:?} removed")),
-        }
-    }
-    let find = |forwards: &'_ [ForwardConfig], id: &str| forwards.iter().find(|one| one.id == id).cloned();
-    let added = new.forward.iter().filter(|one| find(&old.forward, &one.id).is_none());
-    for ForwardConfig { id, .. } in old.forward.iter().chain(added) {
-        match (find(&old.forward, id), find(&new.forward, id)) {
-            (Some(old), Some(new)) if old == new => {}
-            (Some(old), Some(new)) => {
-                let keys = FORWARD_KEYS.iter().filter(|key| (key.get)(&old) != (key.get)(&new));
-                let names: Vec<&str> = keys.map(|key| key.name).collect();
-                diff.needs_restart.push(format!("forward {id:?}: {}", names.join(", ")));
-            }
-            (None, _) => diff.needs_restart.push(format!("forward {id:?} added")),
-            (_, None) => diff.needs_restart.push(format!("forward {id:?} removed")),
-        }
-    }
+    diff.reload.extend(compare("log", &old.logs, &new.logs, |log| &log.path, changed));
+    diff.reload.extend(compare(
+        "serial",
+        &old.serial,
+        &new.serial,
+        |port| &port.id,
+        |old, new| differing(SERIAL_KEYS, old, new),
+    ));
+    diff.needs_restart.extend(compare(
+        "forward",
+        &old.forward,
+        &new.forward,
+        |one| &one.id,
+        |old, new| differing(FORWARD_KEYS, old, new),
+    ));
     diff
 }
 
-fn find_port<'a>(ports: &'a [SerialConfig], id: &str) -> Option<&'a SerialConfig> {
-    ports.iter().find(|port| port.id == id)
+/// What became of the tables called `table`, each of which is known by its name: `log "a": level`, `log "b" added`.
+fn compare<'a, T: PartialEq>(
+    table: &str,
+    old: &'a [T],
+    new: &'a [T],
+    name: fn(&T) -> &String,
+    changed: impl Fn(&T, &T) -> Vec<&'static str>,
+) -> Vec<String> {
+    let called = |wanted: &String| {
+        let find = |all: &'a [T]| all.iter().find(|one| name(one) == wanted);
+        (find(old), find(new))
+    };
+    let added = new.iter().filter(|one| called(name(one)).0.is_none());
+    let names = old.iter().chain(added).map(name);
+    names
+        .filter_map(|name| match called(name) {
+            (Some(old), Some(new)) if old == new => None,
+            (Some(old), Some(new)) => Some(format!("{table} {name:?}: {}", changed(old, new).join(", "))),
+            (None, _) => Some(format!("{table} {name:?} added")),
+            (_, None) => Some(format!("{table} {name:?} removed")),
+        })
+        .collect()
 }
 
-fn find<'a>(logs: &'a [LogConfig], path: &str) -> Option<&'a LogConfig> {
-    logs.iter().find(|log| log.path == path)
+/// The names of the keys whose values differ.
+fn differing<T>(keys: &[Key<T>], old: &T, new: &T) -> Vec<&'static str> {
+    keys.iter().filter(|key| (key.get)(old) != (key.get)(new)).map(|key| key.name).collect()
 }
 
 fn changed(old: &LogConfig, new: &LogConfig) -> Vec<&'static str> {
-    let mut names: Vec<&str> =
-        LOG_KEYS.iter().filter(|key| (key.get)(old) != (key.get)(new)).map(|key| key.name).collect();
+    let mut names = differing(LOG_KEYS, old, new);
     let values = |log: &LogConfig| {
         let rotate = log.rotate.as_ref();
         rotate.map(|rotate| ROTATE_KEYS.iter().map(|key| (key.get)(rotate)).collect::<Vec<_>>())

@@ -3,13 +3,11 @@
 use std::time::Duration;
 
 use super::forward::ForwardConfig;
-use super::keys::{Key, YES_NO, endpoint, set, show_endpoint};
+use super::keys::{ENDPOINT_OR_OFF, Key, MESSAGES, YES_NO, endpoint, messages, set, show_endpoint};
 use super::serial_keys::id;
 use super::value::{Raw, Read, show_duration, show_text};
 
 const ENDPOINT: &str = "\"tcp://host:port\" or \"ipc://path\"";
-const ENDPOINT_OR_OFF: &str = "\"tcp://host:port\", \"ipc://path\" or \"off\"";
-const MESSAGES: &str = "an integer from 1 to 10000000";
 
 /// The keys of each `[[forward]]`.
 pub static FORWARD_KEYS: &[Key<ForwardConfig>] = &[
@@ -141,8 +139,4 @@ pub(super) fn complete(given: impl Fn(&str) -> bool) -> Read<()> {
 
 fn given(raw: &Raw) -> Read<String> {
     endpoint(raw)?.ok_or_else(|| "it cannot be off; leave out the whole [[forward]]".to_owned())
-}
-
-fn messages(raw: &Raw) -> Read<i32> {
-    Ok(raw.integer(1, 10_000_000)? as i32)
 }

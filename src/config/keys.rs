@@ -79,7 +79,8 @@ pub(super) fn title(table: &str, name: &str) -> String {
 }
 
 pub(super) const YES_NO: &str = "true or false";
-const ENDPOINT: &str = "\"tcp://host:port\", \"ipc://path\" or \"off\"";
+pub(super) const ENDPOINT_OR_OFF: &str = "\"tcp://host:port\", \"ipc://path\" or \"off\"";
+pub(super) const MESSAGES: &str = "an integer from 1 to 10000000";
 const LEVELS: &str = "trace, debug, info, warn, error or critical";
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
@@ -159,7 +160,7 @@ pub static KEYS: &[Key<Config>] = &[
         name: "commands",
         help: "Where clients ask: JSON-RPC on a ROUTER socket.",
         default: "\"tcp://127.0.0.1:10003\"",
-        allowed: ENDPOINT,
+        allowed: ENDPOINT_OR_OFF,
         example: "\"tcp://[::1]:10003\"",
         reload: false,
         set: |c, raw| set(&mut c.endpoints.commands, endpoint(raw)?),
@@ -170,7 +171,7 @@ pub static KEYS: &[Key<Config>] = &[
         name: "logs",
         help: "Where any ZeroMQ client logs: a PULL socket.",
         default: "\"tcp://127.0.0.1:10000\"",
-        allowed: ENDPOINT,
+        allowed: ENDPOINT_OR_OFF,
         example: "\"off\"",
         reload: false,
         set: |c, raw| set(&mut c.endpoints.logs, endpoint(raw)?),
@@ -181,7 +182,7 @@ pub static KEYS: &[Key<Config>] = &[
         name: "events",
         help: "Where clients hear events: an XPUB socket.",
         default: "\"tcp://127.0.0.1:10002\"",
-        allowed: ENDPOINT,
+        allowed: ENDPOINT_OR_OFF,
         example: "\"off\"",
         reload: false,
         set: |c, raw| set(&mut c.endpoints.events, endpoint(raw)?),
@@ -241,10 +242,10 @@ pub static KEYS: &[Key<Config>] = &[
         name: "receive_hwm",
         help: "How many messages may wait in memory for each sender.",
         default: "30000",
-        allowed: "an integer from 1 to 10000000",
+        allowed: MESSAGES,
         example: "100000",
         reload: false,
-        set: |c, raw| set(&mut c.intake.receive_hwm, raw.integer(1, 10_000_000)? as i32),
+        set: |c, raw| set(&mut c.intake.receive_hwm, messages(raw)?),
         get: |c| Some(c.intake.receive_hwm.to_string()),
     },
     Key {
@@ -296,11 +297,11 @@ pub static KEYS: &[Key<Config>] = &[
         name: "send_hwm",
         help: "How many events may wait in memory for each subscriber; one that is slower loses its own.",
         default: "50000",
-        allowed: "an integer from 1 to 10000000",
+        allowed: MESSAGES,
         example: "10000",
         // libzmq takes this limit when a socket is bound.
         reload: false,
-        set: |c, raw| set(&mut c.events.send_hwm, raw.integer(1, 10_000_000)? as i32),
+        set: |c, raw| set(&mut c.events.send_hwm, messages(raw)?),
         get: |c| Some(c.events.send_hwm.to_string()),
     },
     Key {
@@ -572,6 +573,11 @@ fn show_path(path: &PathBuf) -> Option<String> {
 fn level(raw: &Raw) -> Read<Level> {
     let text = raw.text()?;
     Level::parse(text).ok_or_else(|| format!("{text:?} is no level"))
+}
+
+/// How many messages may wait for one peer.
+pub(super) fn messages(raw: &Raw) -> Read<i32> {
+    Ok(raw.integer(1, 10_000_000)? as i32)
 }
 
 pub(super) fn endpoint(raw: &Raw) -> Read<Option<String>> {

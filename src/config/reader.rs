@@ -17,6 +17,9 @@ use super::{Config, LogConfig, Rotate, check, serial_keys};
 use crate::error::{Error, Kind, Result};
 use crate::wire::nearest;
 
+/// The tables that there may be several of.
+const SEVERAL: &[&str] = &["log", "serial", "forward"];
+
 /// Collects values, where they came from, and what is wrong with them.
 pub(super) struct Reader<'a> {
     name: String,
@@ -63,7 +66,7 @@ impl<'a> Reader<'a> {
                 ("log", DeValue::Array(array)) => self.logs(array.iter()),
                 ("serial", DeValue::Array(array)) => self.serials(array.iter()),
                 ("forward", DeValue::Array(array)) => self.forwards(array.iter()),
-                ("log" | "serial" | "forward", _) => {
+                (name, _) if SEVERAL.contains(&name) => {
                     self.problem(key, format!("[{name}]: there may be several, write [[{name}]]"));
                 }
                 (_, DeValue::Table(table)) if is_table(name) => {
@@ -100,36 +103,53 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn logs<'t>(&mut self, tables: impl Iterator<Item = &'t Spanned<DeValue<'t>>>) {
-        let mut logs = Vec::new();
+    /// Reads all tables of a name that there may be several of. `more` looks at what is no key of the table itself; it
+    /// gets the table as a value, the table, and what leads to its keys in the origins.
+    fn several<'t, T>(
+        &mut self,
+        name: &str,
+        tables: impl Iterator<Item = &'t Spanned<DeValue<'t>>>,
+        keys: &[Key<T>],
+        new: impl Fn() -> T,
+        more: impl Fn(&mut Self, &'t Spanned<DeValue<'t>>, &'t DeTable<'t>, &str, &mut T),
+    ) -> Vec<T> {
+        let mut several = Vec::new();
         for (index, value) in tables.enumerate() {
             let DeValue::Table(table) = value.get_ref() else {
-                self.problem(value, "log: write each as a table [[log]]".to_owned());
+                self.problem(value, format!("{name}: write each as a table [[{name}]]"));
                 continue;
             };
-            let mut log = LogConfig::default();
-            self.table("log", &format!("log.{index}"), table, LOG_KEYS, &mut log);
+            let prefix = format!("{name}.{index}");
+            let mut one = new();
+            self.table(name, &prefix, table, keys, &mut one);
+            more(self, value, table, &prefix, &mut one);
+            // For what concerns the whole table, such as a path used twice by default.
+            let at = self.at(value.span().start);
+            self.origins.insert(prefix, at);
+            several.push(one);
+        }
+        several
+    }
+
+    fn logs<'t>(&mut self, tables: impl Iterator<Item = &'t Spanned<DeValue<'t>>>) {
+        let logs = self.several("log", tables, LOG_KEYS, LogConfig::default, |reader, value, table, prefix, log| {
             if table.contains_key("format") && table.contains_key("template") {
-                self.problem(value, "[[log]]: give either format or template".to_owned());
+                reader.problem(value, "[[log]]: give either format or template".to_owned());
             }
             match table.get("rotate").map(|value| (value, value.get_ref())) {
                 None => {}
                 Some((_, DeValue::Table(table))) => {
                     let mut rotate = Rotate::default();
-                    self.table("rotate", &format!("log.{index}.rotate"), table, ROTATE_KEYS, &mut rotate);
+                    reader.table("rotate", &format!("{prefix}.rotate"), table, ROTATE_KEYS, &mut rotate);
                     log.rotate = Some(rotate);
                 }
                 Some((value, _)) => {
                     let text =
                         "[[log]] rotate: a table is expected, such as { size = \"64MiB\", keep_files = 14 }";
-                    self.problem(value, text.to_owned());
+                    reader.problem(value, text.to_owned());
                 }
             }
-            // For what concerns the whole table, such as a path used twice by default.
-            let at = self.at(value.span().start);
-            self.origins.insert(format!("log.{index}"), at);
-            logs.push(log);
-        }
+        });
         // `log = []` gives none, which means the default file as well.
         if !logs.is_empty() {
             self.config.logs = logs;
@@ -137,37 +157,23 @@ impl<'a> Reader<'a> {
     }
 
     fn serials<'t>(&mut self, tables: impl Iterator<Item = &'t Spanned<DeValue<'t>>>) {
-        for (index, value) in tables.enumerate() {
-            let DeValue::Table(table) = value.get_ref() else {
-                self.problem(value, "serial: write each as a table [[serial]]".to_owned());
-                continue;
-            };
-            let mut serial = SerialConfig::new("", PortPath::Path(String::new()));
-            self.table("serial", &format!("serial.{index}"), table, SERIAL_KEYS, &mut serial);
-            if let Err(text) = serial_keys::complete(|name| table.contains_key(name)) {
-                self.problem(value, format!("[[serial]] {text}"));
-            }
-            let at = self.at(value.span().start);
-            self.origins.insert(format!("serial.{index}"), at);
-            self.config.serial.push(serial);
-        }
+        let new = || SerialConfig::new("", PortPath::Path(String::new()));
+        self.config.serial =
+            self.several("serial", tables, SERIAL_KEYS, new, |reader, value, table, _, _| {
+                if let Err(text) = serial_keys::complete(|name| table.contains_key(name)) {
+                    reader.problem(value, format!("[[serial]] {text}"));
+                }
+            });
     }
 
     fn forwards<'t>(&mut self, tables: impl Iterator<Item = &'t Spanned<DeValue<'t>>>) {
-        for (index, value) in tables.enumerate() {
-            let DeValue::Table(table) = value.get_ref() else {
-                self.problem(value, "forward: write each as a table [[forward]]".to_owned());
-                continue;
-            };
-            let mut forward = ForwardConfig::new("", "");
-            self.table("forward", &format!("forward.{index}"), table, FORWARD_KEYS, &mut forward);
-            if let Err(text) = forward_keys::complete(|name| table.contains_key(name)) {
-                self.problem(value, format!("[[forward]] {text}"));
-            }
-            let at = self.at(value.span().start);
-            self.origins.insert(format!("forward.{index}"), at);
-            self.config.forward.push(forward);
-        }
+        let new = || ForwardConfig::new("", "");
+        self.config.forward =
+            self.several("forward", tables, FORWARD_KEYS, new, |reader, value, table, _, _| {
+                if let Err(text) = forward_keys::complete(|name| table.contains_key(name)) {
+                    reader.problem(value, format!("[[forward]] {text}"));
+                }
+            });
     }
 
     pub(super) fn env(&mut self, env: &BTreeMap<String, String>) {
@@ -193,7 +199,7 @@ impl<'a> Reader<'a> {
                 Some(key) => self.untyped(key, value, origin),
                 None => {
                     let text = match path.split_once('.') {
-                        Some((table @ ("log" | "serial" | "forward"), _)) => {
+                        Some((table, _)) if SEVERAL.contains(&table) => {
                             format!("there may be several [[{table}]]; set them in the file")
                         }
                         Some((table, key)) if is_table(table) => unknown_key(table, key),
@@ -235,8 +241,8 @@ fn unknown_table(name: &str, is_table: bool) -> String {
     if let Some(key) = KEYS.iter().find(|key| key.name == name && !is_table) {
         return format!("{name}: no such table; the key {name} belongs into [{}]", key.table);
     }
-    let hint = match nearest(name, tables().chain(["log", "serial", "forward"])) {
-        Some(near @ ("log" | "serial" | "forward")) => format!("did you mean [[{near}]]?"),
+    let hint = match nearest(name, tables().chain(SEVERAL.iter().copied())) {
+        Some(near) if SEVERAL.contains(&near) => format!("did you mean [[{near}]]?"),
         Some(near) => format!("did you mean [{near}]?"),
         None => {
             let tables = tables().collect::<Vec<_>>().join("], [");
